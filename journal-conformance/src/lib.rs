@@ -1,0 +1,1 @@
+//! The executable contract of actor-journal: suites for backends and adapters.

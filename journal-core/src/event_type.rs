@@ -1,0 +1,94 @@
+//! What an application's event type declares, and how its values become records and records its values.
+
+use bytes::Bytes;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    CodecError, EncodedEvent, ErrorKind, JournalError, Manifest, Operation, PersistenceId, Record,
+    SharedCodec, Tag, Timestamp, Upcasters,
+    schema::{Schema, SchemaError},
+};
+
+/// An event type of an application. `#[derive(Event)]` implements it.
+pub trait Event: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The type's name in the journal; never changed once events are stored.
+    const MANIFEST: &'static str;
+
+    /// The version of the type's schema, raised when old payloads no longer decode to what they meant. 0 = undeclared,
+    /// which codecs that do not tolerate changes refuse.
+    const VERSION: u32;
+
+    /// Labels under which this event can be queried.
+    fn tags(&self) -> Vec<Tag> {
+        Vec::new()
+    }
+
+    /// How payloads of older versions and other manifests are read.
+    #[must_use]
+    fn upcasters() -> Upcasters<Self> {
+        Upcasters::new()
+    }
+}
+
+/// Encodes and decodes one event type.
+#[derive(Debug)]
+pub struct EventSerializer<E> {
+    schema: Schema<E>,
+    upcasters: Upcasters<E>,
+}
+
+impl<E: Event> EventSerializer<E> {
+    /// Writes with `codec`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the codec does not tolerate changes and the type declares no version.
+    pub fn new(codec: SharedCodec<E>) -> Result<Self, JournalError> {
+        let schema = Schema::new(codec, E::MANIFEST, E::VERSION).map_err(|error| {
+            JournalError::not_stored(ErrorKind::Config, Operation::Open, error.to_string())
+        })?;
+        Ok(Self {
+            schema,
+            upcasters: E::upcasters(),
+        })
+    }
+
+    /// Encodes an event.
+    ///
+    /// # Errors
+    /// If the codec cannot express it.
+    pub fn encode(&self, event: &E, timestamp: Timestamp) -> Result<EncodedEvent, CodecError> {
+        Ok(EncodedEvent {
+            payload: self.schema.encode(event)?.into(),
+            codec: self.schema.codec_id(),
+            manifest: Manifest::from_static(E::MANIFEST),
+            schema_version: E::VERSION,
+            timestamp,
+            tags: event.tags(),
+            metadata: Bytes::new(),
+        })
+    }
+
+    /// Decodes a record of `id`: by an upcaster of its manifest and version if there is one, otherwise as an `E`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Undecodable`], naming id, number and manifest, on an unknown manifest or codec, a newer version, an
+    /// older version that has neither an upcaster nor a tolerant codec, or bytes that do not decode.
+    pub fn decode(&self, id: &PersistenceId, record: &Record) -> Result<E, JournalError> {
+        let event = &record.event;
+        let (manifest, version) = (event.manifest.as_str(), event.schema_version);
+        match self.upcasters.find(manifest, version) {
+            Some(upcast) => upcast(event.codec, &event.payload).map_err(SchemaError::from),
+            None => self.schema.decode(manifest, version, event.codec, &event.payload),
+        }
+        .map_err(|error| {
+            JournalError::not_stored(
+                ErrorKind::Undecodable,
+                Operation::Replay,
+                format!("event {manifest:?} version {version}: {error}"),
+            )
+            .with_id(id)
+            .with_sequence_nr(record.sequence_nr)
+            .with_source(error)
+        })
+    }
+}

@@ -1,0 +1,1 @@
+//! The embedded journal of actor-journal: on disk, no server.
