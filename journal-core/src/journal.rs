@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use crate::{
     AtomicWrite, Capabilities, Epoch, ErrorKind, EventStream, Incarnation, JournalError, JournalInfo,
-    Operation, PersistenceId, Record, SequenceNr, WriterId,
+    Operation, Outcome, PersistenceId, Record, SequenceNr, WriterId,
 };
 
 /// An append-only store of events, by persistence id.
@@ -194,6 +194,36 @@ pub struct Bounds {
     pub fresh_start: SequenceNr,
     /// The life these numbers belong to; `None` for an id that is not stored.
     pub incarnation: Option<Incarnation>,
+}
+
+impl Bounds {
+    /// For backends, before or after each chunk of a replay that started with these bounds: `now` must still hold the
+    /// event `next` of the same life. A replay that a deletion or a purge overtakes ends with this error, because its
+    /// consumer would otherwise build a state on a part of the events.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongIncarnation`] after a purge, [`ErrorKind::Unavailable`] after a deletion of `next`.
+    pub fn check_replay(&self, now: &Self, id: &PersistenceId, next: SequenceNr) -> Result<(), JournalError> {
+        let (kind, message) = if now.incarnation != self.incarnation {
+            (
+                ErrorKind::WrongIncarnation,
+                "the id was purged during the replay; drop what was read of it".to_owned(),
+            )
+        } else if next <= now.deleted_to {
+            (
+                ErrorKind::Unavailable,
+                format!(
+                    "events up to {} were deleted during the replay; start it again",
+                    now.deleted_to
+                ),
+            )
+        } else {
+            return Ok(());
+        };
+        Err(JournalError::not_stored(kind, Operation::Replay, message)
+            .with_id(id)
+            .with_sequence_nr(next))
+    }
 }
 
 /// A stored append.
@@ -433,6 +463,28 @@ impl Claim {
     /// For backends: nothing of the append is stored; the claim can append again.
     pub fn not_stored(&mut self) {
         self.spent = false;
+    }
+
+    /// For backends: [`stored`](Claim::stored), [`not_stored`](Claim::not_stored) or spent for good, as the result of
+    /// the append that [`begin`](Claim::begin) numbered `appended` demands.
+    ///
+    /// # Errors
+    /// The result's.
+    pub fn settle(
+        &mut self,
+        appended: Appended,
+        result: Result<(), JournalError>,
+    ) -> Result<Appended, JournalError> {
+        match result {
+            Ok(()) => self.stored(appended),
+            Err(error) => {
+                if error.outcome() == Outcome::NotStored && error.kind() != ErrorKind::Fenced {
+                    self.not_stored();
+                }
+                return Err(error);
+            }
+        }
+        Ok(appended)
     }
 
     /// Ends the claim from this side.

@@ -92,6 +92,29 @@ impl EventStream {
         }))
     }
 
+    /// The numbers `first` to `last`, [contiguous](EventStream::contiguous), by calling `read` with the next number
+    /// wanted until `last` was read. An empty chunk is an early end.
+    pub fn in_chunks<F>(
+        id: PersistenceId,
+        first: SequenceNr,
+        last: SequenceNr,
+        mut read: impl FnMut(SequenceNr) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Vec<Record>, JournalError>> + Send + 'static,
+    {
+        let chunks = stream::try_unfold(first, move |next| {
+            let chunk = (next <= last).then(|| read(next));
+            async move {
+                let Some(chunk) = chunk else { return Ok(None) };
+                let records = chunk.await?;
+                let following = records.last().map(|record| record.sequence_nr.next());
+                Ok(following.map(|following| (records, following)))
+            }
+        });
+        Self::contiguous(id, first, last, chunks)
+    }
+
     /// The next records, at least one; `None` at the end.
     pub async fn next_chunk(&mut self) -> Option<Chunk> {
         loop {
