@@ -5,6 +5,7 @@
 //! | [`Journal`] | the contract of every backend, with its obligations |
 //! | [`JournalError`] | the three outcomes: stored, rejected, failed (not stored or unknown) |
 //! | [`Event`], [`Codec`], [`Upcasters`] | how values become bytes and survive their types' changes |
+//! | [`MemoryJournal`] | the reference backend, to read next to the contract |
 //! | [`SnapshotStore`] | the contract of every snapshot store |
 
 mod capabilities;
@@ -15,6 +16,7 @@ mod event;
 mod event_type;
 mod ids;
 mod journal;
+mod memory;
 mod schema;
 mod snapshot;
 mod stream;
@@ -32,6 +34,7 @@ pub use {
     event_type::{Event, EventSerializer},
     ids::{Epoch, Incarnation, InvalidPersistenceId, PersistenceId, SequenceNr, WriterId},
     journal::{AppendPart, Appended, Bounds, Claim, Deletion, Journal, JournalExt, ReplayRange},
+    memory::MemoryJournal,
     snapshot::{
         Loaded, SelectionCriteria, SkippedSnapshot, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore,
     },
