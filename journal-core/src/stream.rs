@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    future::poll_fn,
     pin::Pin,
     task::{Context, Poll, ready},
     vec,
@@ -43,6 +44,14 @@ impl EventStream {
     #[must_use]
     pub fn failed(error: JournalError) -> Self {
         Self::new(stream::iter([Err(error)]))
+    }
+
+    /// What `opening`, awaited at the first poll, gives; its error is the only item.
+    pub fn opened(opening: impl Future<Output = Result<Self, JournalError>> + Send + 'static) -> Self {
+        Self::new(stream::once(opening).flat_map(|opened| {
+            let Self { chunks, chunk } = opened.unwrap_or_else(Self::failed);
+            stream::iter([Ok(chunk.collect())]).chain(chunks)
+        }))
     }
 
     /// Chunks that must hold exactly the numbers `first` to `last`; a missing, repeated or surplus number, or an early
@@ -122,11 +131,20 @@ impl EventStream {
             if rest.len() > 0 {
                 return Some(Ok(rest.collect()));
             }
-            match self.chunks.next().await? {
+            match poll_fn(|context| self.poll_chunk(context)).await? {
                 Ok(records) if records.is_empty() => {}
                 chunk => return Some(chunk),
             }
         }
+    }
+
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        let chunk = ready!(self.chunks.poll_next_unpin(context));
+        if !matches!(chunk, Some(Ok(_))) {
+            // A backend's stream may go on after an error, or panic when it is asked again after its end.
+            self.chunks = Box::pin(stream::empty());
+        }
+        Poll::Ready(chunk)
     }
 }
 
@@ -138,7 +156,7 @@ impl Stream for EventStream {
             if let Some(record) = self.chunk.next() {
                 return Poll::Ready(Some(Ok(record)));
             }
-            match ready!(self.chunks.poll_next_unpin(context)) {
+            match ready!(self.poll_chunk(context)) {
                 Some(Ok(records)) => self.chunk = records.into_iter(),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
@@ -152,5 +170,184 @@ impl fmt::Debug for EventStream {
         f.debug_struct("EventStream")
             .field("buffered", &self.chunk.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{CodecId, EncodedEvent, Epoch, Manifest, Timestamp, WriterId};
+
+    fn records(numbers: &[u64]) -> Vec<Record> {
+        let record = |number: &u64| Record {
+            sequence_nr: SequenceNr::new(*number),
+            writer: WriterId::from_bytes([0; 16]),
+            epoch: Epoch::from_u64(1),
+            commit_order: None,
+            event: EncodedEvent {
+                payload: Bytes::new(),
+                codec: CodecId::JSON,
+                manifest: Manifest::from_static("e"),
+                schema_version: 0,
+                timestamp: Timestamp(0),
+                tags: Vec::new(),
+                metadata: Bytes::new(),
+            },
+        };
+        numbers.iter().map(record).collect()
+    }
+
+    fn failure() -> JournalError {
+        JournalError::not_stored(ErrorKind::Timeout, Operation::Replay, "no answer")
+    }
+
+    fn contiguous(first: u64, last: u64, chunks: Vec<Chunk>) -> EventStream {
+        EventStream::contiguous(
+            PersistenceId::new("a").unwrap(),
+            SequenceNr::new(first),
+            SequenceNr::new(last),
+            stream::iter(chunks),
+        )
+    }
+
+    /// What a consumer sees: the numbers delivered, and the error that ended it with its number.
+    async fn seen(mut events: EventStream) -> (Vec<u64>, Option<(ErrorKind, Option<u64>)>) {
+        let mut numbers = Vec::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(record) => numbers.push(record.sequence_nr.get()),
+                Err(error) => {
+                    for _ in 0..2 {
+                        assert!(events.next().await.is_none(), "it goes on after {error}");
+                    }
+                    return (
+                        numbers,
+                        Some((error.kind(), error.sequence_nr().map(SequenceNr::get))),
+                    );
+                }
+            }
+        }
+        assert!(events.next().await.is_none());
+        assert!(events.next_chunk().await.is_none());
+        (numbers, None)
+    }
+
+    async fn checked(
+        first: u64,
+        last: u64,
+        chunks: &[&[u64]],
+    ) -> (Vec<u64>, Option<(ErrorKind, Option<u64>)>) {
+        let chunks = chunks.iter().map(|numbers| Ok(records(numbers))).collect();
+        seen(contiguous(first, last, chunks)).await
+    }
+
+    fn corrupt_at(number: u64) -> Option<(ErrorKind, Option<u64>)> {
+        Some((ErrorKind::Corrupt, Some(number)))
+    }
+
+    #[tokio::test]
+    async fn all_numbers_of_a_range_pass_in_any_chunks() {
+        assert_eq!(checked(3, 6, &[&[3, 4, 5, 6]]).await, (vec![3, 4, 5, 6], None));
+        assert_eq!(
+            checked(3, 6, &[&[], &[3], &[4, 5], &[], &[6]]).await,
+            (vec![3, 4, 5, 6], None)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_missing_first_number_is_corrupt() {
+        assert_eq!(checked(1, 3, &[&[2, 3]]).await, (vec![], corrupt_at(1)));
+    }
+
+    #[tokio::test]
+    async fn a_missing_number_in_the_middle_is_corrupt() {
+        assert_eq!(checked(1, 4, &[&[1], &[2, 4]]).await, (vec![1], corrupt_at(3)));
+        assert_eq!(checked(1, 4, &[&[1, 2], &[4]]).await, (vec![1, 2], corrupt_at(3)));
+    }
+
+    #[tokio::test]
+    async fn a_missing_last_number_is_corrupt() {
+        assert_eq!(checked(1, 3, &[&[1, 2]]).await, (vec![1, 2], corrupt_at(3)));
+        assert_eq!(checked(1, 3, &[]).await, (vec![], corrupt_at(1)));
+        assert_eq!(checked(1, 3, &[&[]]).await, (vec![], corrupt_at(1)));
+    }
+
+    #[tokio::test]
+    async fn a_repeated_number_is_corrupt() {
+        assert_eq!(checked(1, 3, &[&[1, 1, 2, 3]]).await, (vec![], corrupt_at(2)));
+        assert_eq!(
+            checked(1, 3, &[&[1, 2], &[2, 3]]).await,
+            (vec![1, 2], corrupt_at(3))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_surplus_number_is_corrupt() {
+        assert_eq!(checked(1, 2, &[&[1, 2], &[3]]).await, (vec![1, 2], corrupt_at(3)));
+        assert_eq!(checked(1, 2, &[&[1, 2, 3]]).await, (vec![], corrupt_at(3)));
+        assert_eq!(checked(2, 3, &[&[1, 2, 3]]).await, (vec![], corrupt_at(2)));
+    }
+
+    #[tokio::test]
+    async fn an_error_passes_through_and_ends_the_stream() {
+        let chunks = vec![Ok(records(&[1])), Err(failure()), Ok(records(&[2]))];
+        assert_eq!(
+            seen(contiguous(1, 2, chunks)).await,
+            (vec![1], Some((ErrorKind::Timeout, None)))
+        );
+        let unchecked = vec![Ok(records(&[1])), Err(failure()), Ok(records(&[2]))];
+        assert_eq!(
+            seen(EventStream::new(stream::iter(unchecked))).await,
+            (vec![1], Some((ErrorKind::Timeout, None)))
+        );
+    }
+
+    #[tokio::test]
+    async fn reading_in_chunks_asks_for_what_follows_and_no_further() {
+        let read = |next: SequenceNr| {
+            assert!(next.get() <= 5, "asked for {next}");
+            std::future::ready(Ok(records(&[next.get(), next.get() + 1])))
+        };
+        let events = EventStream::in_chunks(
+            PersistenceId::new("a").unwrap(),
+            SequenceNr::new(2),
+            SequenceNr::new(5),
+            read,
+        );
+        assert_eq!(seen(events).await, (vec![2, 3, 4, 5], None));
+    }
+
+    #[tokio::test]
+    async fn reading_an_empty_chunk_is_an_early_end() {
+        let events = EventStream::in_chunks(
+            PersistenceId::new("a").unwrap(),
+            SequenceNr::new(1),
+            SequenceNr::new(2),
+            |next| std::future::ready(Ok(records(if next == SequenceNr::FIRST { &[1] } else { &[] }))),
+        );
+        assert_eq!(seen(events).await, (vec![1], corrupt_at(2)));
+    }
+
+    #[tokio::test]
+    async fn an_opened_stream_keeps_what_was_buffered_and_fails_with_its_opening() {
+        let opened = EventStream::opened(async {
+            let mut events = contiguous(1, 3, vec![Ok(records(&[1, 2])), Ok(records(&[3]))]);
+            events.next().await.unwrap()?;
+            Ok(events)
+        });
+        assert_eq!(seen(opened).await, (vec![2, 3], None));
+        let failed = EventStream::opened(async { Err(failure()) });
+        assert_eq!(seen(failed).await, (vec![], Some((ErrorKind::Timeout, None))));
+    }
+
+    #[tokio::test]
+    async fn chunks_and_single_records_mix() {
+        let mut events = contiguous(1, 4, vec![Ok(records(&[1, 2, 3])), Ok(records(&[4]))]);
+        assert_eq!(events.next().await.unwrap().unwrap().sequence_nr.get(), 1);
+        assert_eq!(events.next_chunk().await.unwrap().unwrap().len(), 2);
+        assert_eq!(events.next_chunk().await.unwrap().unwrap().len(), 1);
+        assert!(events.next_chunk().await.is_none());
     }
 }
