@@ -39,6 +39,6 @@ pub use {
         Loaded, SelectionCriteria, SkippedSnapshot, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore,
     },
     stream::EventStream,
-    sync::SyncJournal,
+    sync::{Blocking, SyncJournal},
     upcast::Upcasters,
 };
