@@ -519,7 +519,7 @@ impl Claim {
     }
 }
 
-fn check_limits(writes: &[AtomicWrite], limits: &Capabilities) -> Result<u64, JournalError> {
+pub(crate) fn check_limits(writes: &[AtomicWrite], limits: &Capabilities) -> Result<u64, JournalError> {
     if writes.is_empty() {
         return Err(JournalError::rejected(
             None,

@@ -8,17 +8,33 @@
 //! | [`MemoryJournal`] | the reference backend, to read next to the contract |
 //! | [`SnapshotStore`] | the contract of every snapshot store |
 
+mod behavior;
 mod capabilities;
+mod cell;
 mod clock;
 mod codec;
+mod command;
+mod effect;
+mod effect_task;
+mod engine;
 mod error;
 mod event;
 mod event_type;
+mod hub;
 mod ids;
 mod journal;
+mod ledger;
 mod memory;
+mod options;
+mod persist_error;
+mod persistence;
+mod recover;
+mod recovery;
+mod retention;
 mod schema;
+mod signal;
 mod snapshot;
+mod state_snapshot;
 mod stream;
 mod sync;
 mod upcast;
@@ -26,15 +42,24 @@ mod upcast;
 #[cfg(feature = "bincode")]
 pub use codec::Bincode;
 pub use {
+    behavior::{Command, EventSourced, Handles},
     capabilities::{Capabilities, Durability, Fencing, GapPolicy, JournalInfo},
     clock::{Clock, SystemClock},
     codec::{Codec, CodecError, CodecId, Json, MessagePack, SharedCodec},
+    command::{Admission, BoxedCommand},
+    effect::{Effect, Effects},
+    engine::{Engine, Halt},
     error::{ErrorKind, JournalError, Operation, Outcome},
     event::{AtomicWrite, EncodedEvent, Manifest, Record, Tag, Timestamp},
     event_type::{Event, EventSerializer},
     ids::{Epoch, Incarnation, InvalidPersistenceId, PersistenceId, SequenceNr, WriterId},
     journal::{AppendPart, Appended, Bounds, Claim, Deletion, Journal, JournalExt, ReplayRange},
     memory::MemoryJournal,
+    options::{Backoff, Persistent, persistent},
+    persist_error::{FromFailure, NoPort, PersistError, ReplyPort},
+    persistence::{Persistence, PersistenceBuilder},
+    recovery::RecoveryError,
+    signal::Signal,
     snapshot::{
         Loaded, SelectionCriteria, SkippedSnapshot, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore,
     },

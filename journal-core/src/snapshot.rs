@@ -1,7 +1,7 @@
 //! Snapshots: states at a sequence number, an optimisation and never the truth. The trait stands here because recovery
 //! needs it; the stores are in the `snapshot-store` crate and in the backends.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -160,6 +160,41 @@ pub trait SnapshotStore: Send + Sync + Debug + 'static {
             self.delete(older).await?;
         }
         Ok(())
+    }
+}
+
+#[async_trait]
+impl<S: SnapshotStore + ?Sized> SnapshotStore for Arc<S> {
+    async fn save(&self, snapshot: Snapshot) -> Result<(), SnapshotError> {
+        (**self).save(snapshot).await
+    }
+    async fn load(&self, id: &PersistenceId, criteria: SelectionCriteria) -> Result<Loaded, SnapshotError> {
+        (**self).load(id, criteria).await
+    }
+    async fn list(
+        &self,
+        id: &PersistenceId,
+        criteria: SelectionCriteria,
+    ) -> Result<Vec<SnapshotMetadata>, SnapshotError> {
+        (**self).list(id, criteria).await
+    }
+    async fn delete(&self, snapshot: &SnapshotMetadata) -> Result<(), SnapshotError> {
+        (**self).delete(snapshot).await
+    }
+    async fn delete_matching(
+        &self,
+        id: &PersistenceId,
+        criteria: SelectionCriteria,
+    ) -> Result<(), SnapshotError> {
+        (**self).delete_matching(id, criteria).await
+    }
+    async fn keep_newest(
+        &self,
+        id: &PersistenceId,
+        incarnation: Incarnation,
+        count: usize,
+    ) -> Result<(), SnapshotError> {
+        (**self).keep_newest(id, incarnation, count).await
     }
 }
 

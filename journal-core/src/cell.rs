@@ -1,0 +1,357 @@
+//! A ledger in use: shared by the actor, which pushes, and the hub, which appends and releases.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    AppendPart, Appended, AtomicWrite, Claim, Epoch, ErrorKind, JournalError, Outcome, PersistError, Signal,
+    WriterId,
+    effect_task::{Actor, Held},
+    engine::never_sent,
+    hub::Hub,
+    ledger::{Append, AppendLimits, Ledger, Unresolved},
+};
+
+/// A certainly-not-stored append is repeated this many times under the same claim.
+const REPEATS: u32 = 3;
+/// The wait before the first repeat; doubles.
+const REPEAT_WAIT: Duration = Duration::from_millis(50);
+
+/// Why a ledger takes no more.
+#[derive(Debug, Clone)]
+pub(crate) enum Broken {
+    /// The state behind it is lost: recover.
+    Recover,
+    /// Another writer has the id: stop.
+    Fenced(Arc<JournalError>),
+}
+
+/// An append of unknown outcome, with what recovery needs to find out.
+pub(crate) struct UnknownAppend {
+    pub(crate) writer: WriterId,
+    pub(crate) epoch: Epoch,
+    pub(crate) error: Arc<JournalError>,
+    pub(crate) unresolved: Unresolved<Held>,
+}
+
+pub(crate) struct Cell {
+    pub(crate) actor: Arc<Actor>,
+    hub: Arc<Hub>,
+    unknown_wait: Duration,
+    state: Mutex<State>,
+    idle: Notify,
+}
+
+struct State {
+    ledger: Ledger<Held>,
+    /// With the hub while an append is in flight.
+    claim: Option<Claim>,
+    /// In the hub's queue.
+    scheduled: bool,
+    /// Somebody is releasing; whoever comes second leaves what is ready to him, so that the order stays.
+    releasing: bool,
+    /// The actor is gone: nobody will resolve an unknown outcome.
+    abandoned: bool,
+    repeats: u32,
+    broken: Option<Broken>,
+    unknown: Option<UnknownAppend>,
+}
+
+impl Cell {
+    pub(crate) fn new(
+        actor: Arc<Actor>,
+        claim: Claim,
+        limits: AppendLimits,
+        unknown_wait: Duration,
+    ) -> Arc<Self> {
+        let hub = actor.persistence.hub().clone();
+        Arc::new(Self {
+            actor,
+            hub,
+            unknown_wait,
+            state: Mutex::new(State {
+                ledger: Ledger::new(claim.highest(), limits),
+                claim: Some(claim),
+                scheduled: false,
+                releasing: false,
+                abandoned: false,
+                repeats: 0,
+                broken: None,
+                unknown: None,
+            }),
+            idle: Notify::new(),
+        })
+    }
+
+    /// Enters a handled command; returns the bytes that now wait.
+    ///
+    /// # Errors
+    /// `held` if the ledger broke meanwhile.
+    pub(crate) fn push(self: &Arc<Self>, write: Option<AtomicWrite>, held: Held) -> Result<usize, Held> {
+        let mut state = self.lock();
+        let writes = write.is_some();
+        state.ledger.push(write, held)?;
+        let bytes = state.ledger.gathered_bytes();
+        self.schedule(state);
+        if !writes {
+            self.release_ready();
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn gathered_bytes(&self) -> usize {
+        self.lock().ledger.gathered_bytes()
+    }
+
+    pub(crate) fn broken(&self) -> Option<Broken> {
+        self.lock().broken.clone()
+    }
+
+    /// Takes no more: the state that further commands would be computed on is lost. What was handled is still written.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        if state.broken.is_none() {
+            state.broken = Some(Broken::Recover);
+        }
+    }
+
+    /// Returns when nothing waits for the journal.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let changed = self.idle.notified();
+            if self.lock().is_idle() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(crate) fn take_unknown(&self) -> Option<UnknownAppend> {
+        self.lock().unknown.take()
+    }
+
+    /// The actor is gone: what is unresolved is answered now.
+    pub(crate) fn abandon(&self) {
+        self.lock().abandoned = true;
+        self.give_up_unknown();
+    }
+
+    fn give_up_unknown(&self) {
+        if let Some(UnknownAppend {
+            error, unresolved, ..
+        }) = self.take_unknown()
+        {
+            let error = PersistError::Unknown(error);
+            for (_, held) in unresolved.held {
+                self.actor.fail(held, &error);
+            }
+        }
+    }
+
+    /// For the hub: the next append with the claim to make it under.
+    pub(crate) fn next_append(&self) -> Option<(Claim, Append)> {
+        let mut state = self.lock();
+        state.scheduled = false;
+        let append = state.ledger.next_append()?;
+        Some((state.claim.take()?, append))
+    }
+
+    /// For the hub: the same append once more.
+    pub(crate) fn repeat_append(&self) -> Option<(Claim, Append)> {
+        let mut state = self.lock();
+        let append = state.ledger.in_flight()?;
+        Some((state.claim.take()?, append))
+    }
+
+    /// For the hub: an append ended. Returns the wait after which to repeat it, if so.
+    pub(crate) fn complete(self: &Arc<Self>, part: AppendPart) -> Option<Duration> {
+        let AppendPart { claim, result, .. } = part;
+        // A journal that leaves a part without an answer broke its contract; nothing can be known of the part.
+        let result = result.unwrap_or_else(|| Err(unanswered(&claim)));
+        let mut state = self.lock();
+        let repeat = match result {
+            Ok(appended) => {
+                self.stored(&mut state, &claim, appended);
+                None
+            }
+            Err(error) => self.failed(&mut state, &claim, error.with_id(claim.id())),
+        };
+        state.claim = Some(claim);
+        if repeat.is_some() {
+            return repeat;
+        }
+        self.schedule(state);
+        self.release_ready();
+        None
+    }
+
+    fn stored(self: &Arc<Self>, state: &mut State, claim: &Claim, appended: Appended) {
+        debug_assert_eq!(
+            state.ledger.in_flight().map(|append| append.last),
+            Some(appended.last)
+        );
+        state.repeats = 0;
+        state.ledger.stored();
+        if claim.is_spent() {
+            let error = JournalError::not_stored(
+                ErrorKind::Fenced,
+                crate::Operation::Append,
+                "another writer has claimed this id; use a reference to the live actor",
+            )
+            .with_id(claim.id());
+            self.fence(state, Arc::new(error));
+        }
+    }
+
+    fn failed(self: &Arc<Self>, state: &mut State, claim: &Claim, error: JournalError) -> Option<Duration> {
+        let kind = error.kind();
+        if error.is_transient() && state.repeats < REPEATS {
+            let wait = REPEAT_WAIT * (1 << state.repeats);
+            state.repeats += 1;
+            return Some(wait);
+        }
+        tracing::warn!(persistence_id = %claim.id(), %error, "an append failed");
+        if kind == ErrorKind::Rejected {
+            let index = error.write_index().unwrap_or(0);
+            let error = PersistError::Rejected(Arc::new(error));
+            let (again, lost) = state.ledger.rejected(index);
+            self.break_with(state, Broken::Recover, &error, lost);
+            // The writes before the rejected one go out again at once.
+            return again.map(|_| Duration::ZERO);
+        }
+        let error = Arc::new(error);
+        if kind == ErrorKind::Fenced {
+            self.fence(state, error);
+            return None;
+        }
+        let failed = state.ledger.failed();
+        match error.outcome() {
+            Outcome::NotStored => {
+                let cause = PersistError::NotStored(error);
+                let in_flight = failed.in_flight.held.into_iter().map(|(_, held)| held);
+                self.break_with(state, Broken::Recover, &cause, in_flight.chain(failed.behind));
+            }
+            Outcome::Unknown => {
+                // What came behind was never sent.
+                self.break_with(
+                    state,
+                    Broken::Recover,
+                    &PersistError::NotStored(error.clone()),
+                    failed.behind,
+                );
+                self.hold_unknown(
+                    state,
+                    UnknownAppend {
+                        writer: claim.writer(),
+                        epoch: claim.epoch(),
+                        error,
+                        unresolved: failed.in_flight,
+                    },
+                );
+            }
+        }
+        None
+    }
+
+    fn fence(self: &Arc<Self>, state: &mut State, error: Arc<JournalError>) {
+        let failed = state.ledger.failed();
+        let cause = PersistError::Fenced(error.clone());
+        let never_sent = PersistError::Fenced(Arc::new(never_sent(&error)));
+        let in_flight = failed.in_flight.held.into_iter().map(|(_, held)| held);
+        self.break_with(state, Broken::Fenced(error), &cause, in_flight);
+        for held in failed.behind {
+            self.actor.fail(held, &never_sent);
+        }
+    }
+
+    fn break_with(
+        self: &Arc<Self>,
+        state: &mut State,
+        broken: Broken,
+        cause: &PersistError,
+        lost: impl IntoIterator<Item = Held>,
+    ) {
+        state.broken = Some(broken);
+        self.actor.signal(Signal::PersistFailed(cause.clone()));
+        for held in lost {
+            self.actor.fail(held, cause);
+        }
+        self.actor.wake();
+    }
+
+    fn hold_unknown(self: &Arc<Self>, state: &mut State, unknown: UnknownAppend) {
+        let abandoned = state.abandoned;
+        state.unknown = Some(unknown);
+        let wait = if abandoned {
+            Duration::ZERO
+        } else {
+            self.unknown_wait
+        };
+        let cell = Arc::downgrade(self);
+        self.actor.persistence.runtime().spawn(async move {
+            tokio::time::sleep(wait).await;
+            if let Some(cell) = cell.upgrade() {
+                cell.give_up_unknown();
+            }
+        });
+    }
+
+    fn schedule(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.claim.is_some() && !state.scheduled && state.ledger.has_gathered() {
+            state.scheduled = true;
+            drop(state);
+            self.hub.schedule(self.clone());
+        }
+    }
+
+    fn release_ready(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.releasing {
+            return;
+        }
+        state.releasing = true;
+        while let Some(held) = state.ledger.pop_ready() {
+            drop(state);
+            self.actor.release(held);
+            state = self.lock();
+        }
+        state.releasing = false;
+        if state.is_idle() {
+            drop(state);
+            self.idle.notify_waiters();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.ledger.is_idle() && !self.releasing
+    }
+}
+
+fn unanswered(claim: &Claim) -> JournalError {
+    JournalError::unknown(
+        ErrorKind::Corrupt,
+        crate::Operation::Append,
+        "the journal gave no answer; report this to the backend's authors",
+    )
+    .with_id(claim.id())
+    .with_sequence_nr(claim.highest())
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cell")
+            .field("id", &self.actor.id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,233 @@
+//! The one place where a live actor's user code runs beside its handlers: `then_run` closures, conversions of failures
+//! and signals, in order, panics caught. Never under a lock, never on the hub.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::runtime::Handle;
+
+use crate::{
+    EventSourced, PersistError, PersistenceId, Signal,
+    command::{HeldReply, panic_message},
+    effect::Inner,
+    persistence::{Persistence, Registration},
+    retention::{self, DeletionDuty, SnapshotDuty},
+};
+
+/// What one command leaves to be released once its events are durable.
+#[derive(Default)]
+pub(crate) struct Held {
+    pub(crate) reply: Option<Box<dyn HeldReply>>,
+    /// The command was refused, which is withheld like any other answer.
+    pub(crate) refusal: Option<PersistError>,
+    pub(crate) runs: Vec<Inner>,
+    pub(crate) duties: Vec<Duty>,
+}
+
+/// What the engine does once the command is released.
+pub(crate) enum Duty {
+    Snapshot(Box<SnapshotDuty>),
+    Delete(DeletionDuty),
+    Stop,
+}
+
+enum Job {
+    Release(Held),
+    Fail(Held, PersistError),
+    Signal(Signal),
+}
+
+trait Model: Send + Sync {
+    fn signal(&self, signal: &Signal);
+}
+
+impl<A: EventSourced> Model for A {
+    fn signal(&self, signal: &Signal) {
+        EventSourced::signal(self, signal);
+    }
+}
+
+/// What one actor's engine, ledgers and background duties share, over all its recoveries. The persistence id stays
+/// registered until the last of them lets go.
+pub(crate) struct Actor {
+    pub(crate) id: PersistenceId,
+    pub(crate) persistence: Persistence,
+    model: Arc<dyn Model>,
+    runtime: Handle,
+    wake: Box<dyn Fn() + Send + Sync>,
+    queue: Mutex<Queue>,
+    stop_due: AtomicBool,
+    pub(crate) snapshot_round: Arc<AtomicBool>,
+    registration: Registration,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    running: bool,
+}
+
+/// Jobs after which the effect task lets others run.
+const JOBS_PER_TURN: usize = 64;
+
+impl Actor {
+    pub(crate) fn new<A: EventSourced>(
+        model: Arc<A>,
+        registration: Registration,
+        persistence: Persistence,
+        runtime: Handle,
+        wake: Box<dyn Fn() + Send + Sync>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id: registration.id().clone(),
+            persistence,
+            model,
+            runtime,
+            wake,
+            queue: Mutex::default(),
+            stop_due: AtomicBool::new(false),
+            snapshot_round: Arc::new(AtomicBool::new(false)),
+            registration,
+        })
+    }
+
+    /// The actor is gone; its id is free again once everything else has let go.
+    pub(crate) fn retire(&self) {
+        self.registration.retire();
+    }
+
+    /// Makes the adapter look at the engine: it broke, or its stop is due.
+    pub(crate) fn wake(&self) {
+        (self.wake)();
+    }
+
+    /// True once a handled stop is durable.
+    pub(crate) fn stop_is_due(&self) -> bool {
+        self.stop_due.load(Ordering::Acquire)
+    }
+
+    /// Releases what has become durable: at once where no user code is involved or waits before it, otherwise on the
+    /// effect task.
+    pub(crate) fn release(self: &Arc<Self>, held: Held) {
+        if held.runs.is_empty() && held.refusal.is_none() && !self.lock().running {
+            self.perform(held);
+        } else {
+            self.enqueue(Job::Release(held));
+        }
+    }
+
+    /// Answers a command whose events are not stored; what it wanted beside is dropped, on the effect task too.
+    pub(crate) fn fail(self: &Arc<Self>, held: Held, error: &PersistError) {
+        self.enqueue(Job::Fail(held, error.clone()));
+    }
+
+    pub(crate) fn signal(self: &Arc<Self>, signal: Signal) {
+        self.enqueue(Job::Signal(signal));
+    }
+
+    fn enqueue(self: &Arc<Self>, job: Job) {
+        let mut queue = self.lock();
+        queue.jobs.push_back(job);
+        if !queue.running {
+            queue.running = true;
+            drop(queue);
+            // A task per burst and none per idle actor.
+            self.runtime.spawn(self.clone().run());
+        }
+    }
+
+    async fn run(self: Arc<Self>) {
+        for turn in 1.. {
+            let job = {
+                let mut queue = self.lock();
+                let job = queue.jobs.pop_front();
+                queue.running = job.is_some();
+                job
+            };
+            match job {
+                None => return,
+                Some(Job::Release(held)) => match held.refusal.clone() {
+                    None => self.perform(held),
+                    Some(refusal) => self.answer_failure(held, refusal),
+                },
+                Some(Job::Fail(held, error)) => self.answer_failure(held, error),
+                Some(Job::Signal(signal)) => self.tell(&signal),
+            }
+            if turn % JOBS_PER_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Closures first, so that whoever gets the reply finds them done.
+    fn perform(self: &Arc<Self>, held: Held) {
+        for run in held.runs {
+            self.guard(run);
+        }
+        if let Some(reply) = held.reply {
+            // Sending runs no user code, but it may drop a reply that nobody waits for, and that does.
+            self.guard(|| reply.release());
+        }
+        for duty in held.duties {
+            match duty {
+                Duty::Snapshot(duty) => self.background(retention::snapshot_round(self.clone(), *duty)),
+                Duty::Delete(duty) => self.background(retention::delete_events(self.clone(), duty)),
+                Duty::Stop => {
+                    self.stop_due.store(true, Ordering::Release);
+                    self.wake();
+                }
+            }
+        }
+    }
+
+    fn answer_failure(self: &Arc<Self>, held: Held, error: PersistError) {
+        let signal = self.guard(move || held.reply.and_then(|reply| reply.fail(error)));
+        if let Some(signal) = signal.flatten() {
+            self.tell(&signal);
+        }
+    }
+
+    fn background(&self, duty: impl Future<Output = ()> + Send + 'static) {
+        self.persistence.runtime().spawn(duty);
+    }
+
+    fn tell(self: &Arc<Self>, signal: &Signal) {
+        self.guard(|| self.model.signal(signal));
+    }
+
+    /// Runs user code; a panic becomes a signal.
+    pub(crate) fn guard<T>(self: &Arc<Self>, user_code: impl FnOnce() -> T) -> Option<T> {
+        match catch_unwind(AssertUnwindSafe(user_code)) {
+            Ok(value) => Some(value),
+            Err(panic) => {
+                let message = panic_message(&*panic);
+                tracing::error!(persistence_id = %self.id, %message, "an effect panicked");
+                // Told directly: a signal that panics must not make another signal.
+                let signal = Signal::EffectPanicked(message);
+                drop(catch_unwind(AssertUnwindSafe(|| self.model.signal(&signal))));
+                None
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Actor")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! Owns every write of one journal. Where the journal commits groups, it drains what many actors gathered into one
+//! append; otherwise it runs one append per id, side by side, so that a slow id delays no other.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, Either, select},
+    stream::FuturesUnordered,
+};
+use tokio::sync::Notify;
+
+use crate::{AppendPart, Claim, ErrorKind, Journal, JournalError, Operation, cell::Cell, ledger::Append};
+
+/// The bytes of events in one group.
+const GROUP_BYTES: usize = 8 << 20;
+/// Groups in flight: one is written while the next is handed over. More would only make them smaller.
+const GROUPS_IN_FLIGHT: usize = 2;
+
+pub(crate) struct Hub {
+    journal: Arc<dyn Journal>,
+    queue: Mutex<VecDeque<Arc<Cell>>>,
+    changed: Notify,
+    closed: AtomicBool,
+}
+
+/// An append to repeat after a wait.
+type Repeat = (Arc<Cell>, Duration);
+
+/// The end of an append or of a repeat of one.
+struct Done {
+    /// Repeats wait, so they must not count among the groups in flight.
+    is_group: bool,
+    repeats: Vec<Repeat>,
+}
+
+impl Hub {
+    pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
+        Arc::new(Self {
+            journal,
+            queue: Mutex::default(),
+            changed: Notify::new(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// A cell has something to append.
+    pub(crate) fn schedule(&self, cell: Arc<Cell>) {
+        let was_empty = {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.push_back(cell);
+            queue.len() == 1
+        };
+        if was_empty {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Ends `run` once nothing is queued or in flight.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut appends: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
+        let mut groups = 0;
+        let (most_groups, bytes) = if self.journal.capabilities().group_commit {
+            (GROUPS_IN_FLIGHT, GROUP_BYTES)
+        } else {
+            (usize::MAX, 0)
+        };
+        loop {
+            while groups < most_groups {
+                let Some(group) = self.next_group(bytes) else {
+                    break;
+                };
+                groups += 1;
+                let append = self.clone().append(group);
+                appends.push(
+                    append
+                        .map(|repeats| Done {
+                            is_group: true,
+                            repeats,
+                        })
+                        .boxed(),
+                );
+            }
+            if appends.is_empty() {
+                if self.closed.load(Ordering::Acquire) {
+                    return;
+                }
+                self.changed.notified().await;
+                continue;
+            }
+            let changed = std::pin::pin!(self.changed.notified());
+            if let Either::Right((Some(done), _)) = select(changed, appends.next()).await {
+                groups -= usize::from(done.is_group);
+                for (cell, wait) in done.repeats {
+                    let repeat = self.clone().repeat(cell, wait);
+                    appends.push(
+                        repeat
+                            .map(|repeats| Done {
+                                is_group: false,
+                                repeats,
+                            })
+                            .boxed(),
+                    );
+                }
+            }
+        }
+    }
+
+    /// The appends of queued cells, up to `bytes`, at least one.
+    fn next_group(&self, bytes: usize) -> Option<Group> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut group = Group::default();
+        let mut size = 0;
+        while size <= bytes {
+            let Some(cell) = queue.pop_front() else { break };
+            if let Some((claim, append)) = cell.next_append() {
+                size += append.size().max(1);
+                group.push(cell, claim, append);
+            }
+        }
+        (!group.cells.is_empty()).then_some(group)
+    }
+
+    async fn append(self: Arc<Self>, mut group: Group) -> Vec<Repeat> {
+        let appended = AssertUnwindSafe(self.append_parts(&mut group.parts))
+            .catch_unwind()
+            .await;
+        if appended.is_err() {
+            for part in &mut group.parts {
+                part.claim.spend();
+                part.result = Some(Err(JournalError::unknown(
+                    ErrorKind::Unavailable,
+                    Operation::Append,
+                    "the journal panicked; report this to the backend's authors",
+                )));
+            }
+        }
+        let completed = group.cells.into_iter().zip(group.parts);
+        completed
+            .filter_map(|(cell, part)| cell.complete(part).map(|wait| (cell, wait)))
+            .collect()
+    }
+
+    async fn append_parts(&self, parts: &mut [AppendPart]) {
+        match parts {
+            [part] => {
+                let writes = part.writes.clone();
+                part.result = Some(self.journal.append(&mut part.claim, part.expected, writes).await);
+            }
+            parts => self.journal.append_group(parts).await,
+        }
+    }
+
+    async fn repeat(self: Arc<Self>, cell: Arc<Cell>, wait: Duration) -> Vec<Repeat> {
+        tokio::time::sleep(wait).await;
+        let mut group = Group::default();
+        if let Some((claim, append)) = cell.repeat_append() {
+            group.push(cell, claim, append);
+        }
+        self.append(group).await
+    }
+}
+
+#[derive(Default)]
+struct Group {
+    cells: Vec<Arc<Cell>>,
+    parts: Vec<AppendPart>,
+}
+
+impl Group {
+    fn push(&mut self, cell: Arc<Cell>, claim: Claim, append: Append) {
+        self.cells.push(cell);
+        self.parts.push(AppendPart {
+            claim,
+            expected: append.expected,
+            writes: append.writes,
+            result: None,
+        });
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub")
+            .field("journal", &self.journal)
+            .finish_non_exhaustive()
+    }
+}

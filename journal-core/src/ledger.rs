@@ -1,0 +1,220 @@
+//! The persisting state machine of one claim: which events are gathered, which are in flight, and which replies wait
+//! for which number. No I/O, no clock, no lock; `H` is what is held back.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{AtomicWrite, SequenceNr};
+
+/// How large one append may get. One larger write goes alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AppendLimits {
+    pub(crate) events: usize,
+    pub(crate) bytes: usize,
+}
+
+/// An append to make now.
+#[derive(Debug, Clone)]
+pub(crate) struct Append {
+    /// The highest number before it.
+    pub(crate) expected: SequenceNr,
+    /// The number of its last event.
+    pub(crate) last: SequenceNr,
+    pub(crate) writes: Arc<[AtomicWrite]>,
+}
+
+impl Append {
+    /// The bytes of its events.
+    pub(crate) fn size(&self) -> usize {
+        self.writes.iter().map(AtomicWrite::size).sum()
+    }
+}
+
+/// What an append of unknown outcome leaves to be resolved, in order.
+#[derive(Debug)]
+pub(crate) struct Unresolved<H> {
+    /// Its first and last number.
+    pub(crate) first: SequenceNr,
+    pub(crate) last: SequenceNr,
+    /// What waits for each number in between.
+    pub(crate) held: Vec<(SequenceNr, H)>,
+}
+
+/// A failed append, split: what depended on it, and what came behind it and was never sent.
+#[derive(Debug)]
+pub(crate) struct Failed<H> {
+    pub(crate) in_flight: Unresolved<H>,
+    pub(crate) behind: Vec<H>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger<H> {
+    limits: AppendLimits,
+    durable: SequenceNr,
+    newest: SequenceNr,
+    gathered: VecDeque<Gathered>,
+    gathered_bytes: usize,
+    in_flight: Option<Append>,
+    held: VecDeque<(SequenceNr, H)>,
+    broken: bool,
+}
+
+#[derive(Debug)]
+struct Gathered {
+    write: AtomicWrite,
+    bytes: usize,
+}
+
+impl<H> Ledger<H> {
+    /// A ledger of a claim whose highest number is `highest`.
+    pub(crate) fn new(highest: SequenceNr, limits: AppendLimits) -> Self {
+        Self {
+            limits,
+            durable: highest,
+            newest: highest,
+            gathered: VecDeque::new(),
+            gathered_bytes: 0,
+            in_flight: None,
+            held: VecDeque::new(),
+            broken: false,
+        }
+    }
+
+    /// Bytes of events that wait for the append in flight.
+    pub(crate) fn gathered_bytes(&self) -> usize {
+        self.gathered_bytes
+    }
+
+    /// True if the next append has something to take.
+    pub(crate) fn has_gathered(&self) -> bool {
+        !self.gathered.is_empty()
+    }
+
+    /// True if nothing waits for the journal.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.is_none() && self.gathered.is_empty() && self.held.is_empty()
+    }
+
+    /// Enters a handled command: its write, if any, and what is held until the newest event is durable.
+    ///
+    /// # Errors
+    /// `held`, if the ledger is broken: the command was computed on a state that is lost.
+    pub(crate) fn push(&mut self, write: Option<AtomicWrite>, held: H) -> Result<(), H> {
+        if self.broken {
+            return Err(held);
+        }
+        if let Some(write) = write {
+            let bytes = write.size();
+            self.newest = advance(self.newest, &write);
+            self.gathered_bytes += bytes;
+            self.gathered.push_back(Gathered { write, bytes });
+        }
+        self.held.push_back((self.newest, held));
+        Ok(())
+    }
+
+    /// The next held thing whose events are all durable.
+    pub(crate) fn pop_ready(&mut self) -> Option<H> {
+        let (needs, _) = self.held.front()?;
+        if *needs > self.durable {
+            return None;
+        }
+        self.held.pop_front().map(|(_, held)| held)
+    }
+
+    /// Starts the next append, unless one is in flight or nothing is gathered.
+    pub(crate) fn next_append(&mut self) -> Option<Append> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        let (mut events, mut bytes) = (0, 0);
+        let mut writes = Vec::new();
+        let mut last = self.durable;
+        while let Some(next) = self.gathered.front() {
+            events += next.write.len();
+            bytes += next.bytes;
+            let too_large = events > self.limits.events || bytes > self.limits.bytes;
+            if too_large && !writes.is_empty() {
+                break;
+            }
+            let Some(Gathered { write, bytes }) = self.gathered.pop_front() else {
+                break;
+            };
+            self.gathered_bytes -= bytes;
+            last = advance(last, &write);
+            writes.push(write);
+        }
+        if writes.is_empty() {
+            return None;
+        }
+        let append = Append {
+            expected: self.durable,
+            last,
+            writes: writes.into(),
+        };
+        self.in_flight = Some(append.clone());
+        Some(append)
+    }
+
+    /// The append in flight, to be sent once more after it was certainly not stored.
+    pub(crate) fn in_flight(&self) -> Option<Append> {
+        self.in_flight.clone()
+    }
+
+    /// The append in flight is durable.
+    pub(crate) fn stored(&mut self) {
+        if let Some(append) = self.in_flight.take() {
+            self.durable = append.last;
+        }
+    }
+
+    /// The append in flight failed for good. Breaks the ledger and hands back everything that is not ready.
+    pub(crate) fn failed(&mut self) -> Failed<H> {
+        self.broken = true;
+        self.gathered.clear();
+        self.gathered_bytes = 0;
+        let durable = self.durable;
+        let last = self.in_flight.take().map_or(durable, |append| append.last);
+        self.newest = durable;
+        let mut not_ready = self
+            .held
+            .split_off(self.held.partition_point(|(needs, _)| *needs <= durable));
+        let behind = not_ready.split_off(not_ready.partition_point(|(needs, _)| *needs <= last));
+        Failed {
+            in_flight: Unresolved {
+                first: durable.next(),
+                last,
+                held: not_ready.into(),
+            },
+            behind: behind.into_iter().map(|(_, held)| held).collect(),
+        }
+    }
+
+    /// The journal rejected write `index` of the append in flight; nothing of it is stored. Breaks the ledger, keeps the
+    /// writes before as the append to be sent again, and hands back what depended on the rest.
+    pub(crate) fn rejected(&mut self, index: usize) -> (Option<Append>, Vec<H>) {
+        let kept: Arc<[AtomicWrite]> = match &self.in_flight {
+            Some(append) => append.writes.iter().take(index).cloned().collect(),
+            None => Arc::new([]),
+        };
+        let last = kept.iter().fold(self.durable, advance);
+        let Failed { in_flight, behind } = self.failed();
+        let (keep, mut lost): (Vec<_>, Vec<_>) =
+            in_flight.held.into_iter().partition(|(needs, _)| *needs <= last);
+        self.held.extend(keep);
+        if !kept.is_empty() {
+            self.newest = last;
+            self.in_flight = Some(Append {
+                expected: self.durable,
+                last,
+                writes: kept,
+            });
+        }
+        let lost = lost.drain(..).map(|(_, held)| held).chain(behind).collect();
+        (self.in_flight.clone(), lost)
+    }
+}
+
+fn advance(number: SequenceNr, write: &AtomicWrite) -> SequenceNr {
+    // The engine refuses a command whose numbers would pass the maximum before it gets here.
+    number.checked_add(write.len() as u64).unwrap_or(SequenceNr::MAX)
+}

@@ -1,0 +1,237 @@
+//! What one actor wants, and the defaults.
+
+use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
+
+use crate::{EventSourced, MessagePack, SharedCodec, ledger::AppendLimits};
+
+/// A model with its persistence id and options, ready to be spawned by an adapter. See [`persistent`].
+pub struct Persistent<A: EventSourced> {
+    pub(crate) model: Arc<A>,
+    pub(crate) id: String,
+    pub(crate) options: Options<A>,
+}
+
+/// Starts the description of a persistent actor; the adapters' `spawn` ends it.
+pub fn persistent<A: EventSourced>(model: A, id: impl Into<String>) -> Persistent<A> {
+    Persistent {
+        model: Arc::new(model),
+        id: id.into(),
+        options: Options::default(),
+    }
+}
+
+pub(crate) struct Options<A: EventSourced> {
+    pub(crate) snapshot_every: Option<NonZeroU64>,
+    pub(crate) keep: usize,
+    pub(crate) delete_events: bool,
+    pub(crate) strict: bool,
+    pub(crate) accept_deleted_prefix: bool,
+    pub(crate) max_waiting: usize,
+    pub(crate) max_waiting_bytes: usize,
+    pub(crate) append: AppendLimits,
+    pub(crate) recovery_idle_timeout: Duration,
+    pub(crate) unknown_wait: Duration,
+    pub(crate) backoff: Backoff,
+    pub(crate) event_codec: SharedCodec<A::Event>,
+    pub(crate) state_codec: SharedCodec<A::State>,
+}
+
+/// Waits between restarts: doubling from the shortest to the longest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first wait.
+    pub shortest: Duration,
+    /// No wait is longer.
+    pub longest: Duration,
+}
+
+impl Backoff {
+    /// The default: 200 ms to 30 s.
+    pub const DEFAULT: Self = Self {
+        shortest: Duration::from_millis(200),
+        longest: Duration::from_secs(30),
+    };
+
+    /// The wait before restart number `attempt`, counted from 0.
+    #[must_use]
+    pub fn wait(&self, attempt: u32) -> Duration {
+        self.shortest
+            .saturating_mul(1 << attempt.min(20))
+            .min(self.longest)
+    }
+}
+
+impl<A: EventSourced> Persistent<A> {
+    /// Snapshots kept by default.
+    pub const DEFAULT_KEEP: usize = 2;
+    /// Commands that may wait at one actor by default.
+    pub const DEFAULT_MAX_WAITING: usize = 4_096;
+    /// Bytes of gathered events at one actor by default; several appends' worth, so that the count decides for small
+    /// events and this for large ones.
+    pub const DEFAULT_MAX_WAITING_BYTES: usize = 16 << 20;
+    /// Events of one append by default.
+    pub const DEFAULT_APPEND_EVENTS: usize = 1_000;
+    /// Bytes of one append by default; one larger write goes alone.
+    pub const DEFAULT_APPEND_BYTES: usize = 1 << 20;
+    /// How long recovery waits for the next answer by default.
+    pub const DEFAULT_RECOVERY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+    /// How long replies of an append of unknown outcome wait to be resolved by default.
+    pub const DEFAULT_UNKNOWN_WAIT: Duration = Duration::from_secs(30);
+
+    /// Takes a snapshot whenever the number passes a multiple of `events` (0 = never, the default).
+    #[must_use]
+    pub fn snapshot_every(mut self, events: u64) -> Self {
+        self.options.snapshot_every = NonZeroU64::new(events);
+        self
+    }
+
+    /// Keeps the newest `snapshots`, at least one. Default [`Self::DEFAULT_KEEP`].
+    #[must_use]
+    pub fn keep(mut self, snapshots: usize) -> Self {
+        self.options.keep = snapshots.max(1);
+        self
+    }
+
+    /// Deletes the events that the oldest kept snapshot covers, once as many snapshots exist as are kept.
+    #[must_use]
+    pub fn delete_events(mut self) -> Self {
+        self.options.delete_events = true;
+        self
+    }
+
+    /// One write at a time: the next command waits until the former one is durable.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.options.strict = true;
+        self
+    }
+
+    /// Recovers to the initial state where events are deleted without a snapshot and without a declared fresh start:
+    /// for data whose deletions another program made on purpose.
+    #[must_use]
+    pub fn accept_deleted_prefix(mut self) -> Self {
+        self.options.accept_deleted_prefix = true;
+        self
+    }
+
+    /// How many commands may wait; more are answered [`Overloaded`](crate::PersistError::Overloaded). Default
+    /// [`Self::DEFAULT_MAX_WAITING`].
+    #[must_use]
+    pub fn max_waiting(mut self, commands: usize) -> Self {
+        self.options.max_waiting = commands;
+        self
+    }
+
+    /// How many bytes of events may wait for the journal. Default [`Self::DEFAULT_MAX_WAITING_BYTES`].
+    #[must_use]
+    pub fn max_waiting_bytes(mut self, bytes: usize) -> Self {
+        self.options.max_waiting_bytes = bytes;
+        self
+    }
+
+    /// How large one append may get. Default [`Self::DEFAULT_APPEND_EVENTS`], [`Self::DEFAULT_APPEND_BYTES`].
+    #[must_use]
+    pub fn append_limits(mut self, events: usize, bytes: usize) -> Self {
+        self.options.append = AppendLimits { events, bytes };
+        self
+    }
+
+    /// How long recovery waits for the journal's or the snapshot store's next answer; it starts anew with each answer.
+    /// Default [`Self::DEFAULT_RECOVERY_IDLE_TIMEOUT`].
+    #[must_use]
+    pub fn recovery_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.options.recovery_idle_timeout = timeout;
+        self
+    }
+
+    /// How long replies of an append of unknown outcome wait to be resolved. Default [`Self::DEFAULT_UNKNOWN_WAIT`].
+    #[must_use]
+    pub fn unknown_wait(mut self, wait: Duration) -> Self {
+        self.options.unknown_wait = wait;
+        self
+    }
+
+    /// The waits between restarts. Default [`Backoff::DEFAULT`].
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.options.backoff = backoff;
+        self
+    }
+
+    /// The codec that writes events. Default [`MessagePack`].
+    #[must_use]
+    pub fn event_codec(mut self, codec: impl crate::Codec<A::Event>) -> Self {
+        self.options.event_codec = Arc::new(codec);
+        self
+    }
+
+    /// The codec that writes snapshots. Default [`MessagePack`].
+    #[must_use]
+    pub fn state_codec(mut self, codec: impl crate::Codec<A::State>) -> Self {
+        self.options.state_codec = Arc::new(codec);
+        self
+    }
+
+    /// For adapters: the waits between restarts.
+    #[must_use]
+    pub fn restart_backoff(&self) -> Backoff {
+        self.options.backoff
+    }
+
+    /// For adapters: the bound of waiting commands, one for all lives of the actor.
+    #[must_use]
+    pub fn admission(&self) -> crate::Admission {
+        crate::Admission::new(self.options.max_waiting)
+    }
+}
+
+impl<A: EventSourced> Clone for Persistent<A> {
+    fn clone(&self) -> Self {
+        Self {
+            model: self.model.clone(),
+            id: self.id.clone(),
+            options: self.options.clone(),
+        }
+    }
+}
+
+impl<A: EventSourced> Clone for Options<A> {
+    fn clone(&self) -> Self {
+        Self {
+            event_codec: self.event_codec.clone(),
+            state_codec: self.state_codec.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<A: EventSourced> Default for Options<A> {
+    fn default() -> Self {
+        Self {
+            snapshot_every: None,
+            keep: Persistent::<A>::DEFAULT_KEEP,
+            delete_events: false,
+            strict: false,
+            accept_deleted_prefix: false,
+            max_waiting: Persistent::<A>::DEFAULT_MAX_WAITING,
+            max_waiting_bytes: Persistent::<A>::DEFAULT_MAX_WAITING_BYTES,
+            append: AppendLimits {
+                events: Persistent::<A>::DEFAULT_APPEND_EVENTS,
+                bytes: Persistent::<A>::DEFAULT_APPEND_BYTES,
+            },
+            recovery_idle_timeout: Persistent::<A>::DEFAULT_RECOVERY_IDLE_TIMEOUT,
+            unknown_wait: Persistent::<A>::DEFAULT_UNKNOWN_WAIT,
+            backoff: Backoff::DEFAULT,
+            event_codec: Arc::new(MessagePack),
+            state_codec: Arc::new(MessagePack),
+        }
+    }
+}
+
+impl<A: EventSourced> fmt::Debug for Persistent<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Persistent")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

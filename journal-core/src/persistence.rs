@@ -1,0 +1,294 @@
+//! One journal with what all its actors share: snapshot store, hub, recovery permits, registry of live ids.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+};
+
+use crate::{
+    Clock, Journal, JournalError, PersistenceId, RecoveryError, SnapshotStore, SystemClock, hub::Hub,
+};
+
+/// Where actors are persisted: a journal, perhaps a snapshot store, and what all actors on them share. Cloning is cheap.
+///
+/// Every actor of one journal in one process uses clones of the same value: its registry is what keeps an id from
+/// being live twice.
+#[derive(Clone)]
+pub struct Persistence(Arc<Inner>);
+
+struct Inner {
+    journal: Arc<dyn Journal>,
+    snapshots: Option<Arc<dyn SnapshotStore>>,
+    clock: Arc<dyn Clock>,
+    permits: Arc<Semaphore>,
+    registry: Arc<Registry>,
+    hub: Arc<Hub>,
+    runtime: Handle,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.hub.close();
+    }
+}
+
+/// See [`Persistence::builder`].
+#[must_use]
+pub struct PersistenceBuilder {
+    journal: Arc<dyn Journal>,
+    snapshots: Option<Arc<dyn SnapshotStore>>,
+    clock: Arc<dyn Clock>,
+    permits: usize,
+    runtime: Option<Handle>,
+}
+
+impl PersistenceBuilder {
+    /// Where snapshots are kept. Default: nowhere; asking an actor for snapshots is then an error.
+    pub fn snapshots(mut self, store: impl SnapshotStore) -> Self {
+        self.snapshots = Some(Arc::new(store));
+        self
+    }
+
+    /// How many actors recover at once. Default [`Persistence::DEFAULT_PERMITS`].
+    pub fn recovery_permits(mut self, permits: usize) -> Self {
+        self.permits = permits.max(1);
+        self
+    }
+
+    /// Where timestamps come from. Default: the operating system.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The tokio runtime that appends, snapshots and deletions run on; it needs its time driver. Default: a thread with
+    /// a runtime of its own.
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Starts the hub.
+    ///
+    /// # Errors
+    /// If the hub's thread cannot be started.
+    pub fn build(self) -> std::io::Result<Persistence> {
+        let Self {
+            journal,
+            snapshots,
+            clock,
+            permits,
+            runtime,
+        } = self;
+        let hub = Hub::new(journal.clone());
+        let runtime = match runtime {
+            Some(runtime) => {
+                runtime.spawn(hub.clone().run());
+                runtime
+            }
+            None => own_thread(hub.clone())?,
+        };
+        Ok(Persistence(Arc::new(Inner {
+            journal,
+            snapshots,
+            clock,
+            permits: Arc::new(Semaphore::new(permits)),
+            registry: Arc::default(),
+            hub,
+            runtime,
+        })))
+    }
+}
+
+fn own_thread(hub: Arc<Hub>) -> std::io::Result<Handle> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    let handle = runtime.handle().clone();
+    thread::Builder::new()
+        .name("journal-hub".to_owned())
+        .spawn(move || runtime.block_on(hub.run()))?;
+    Ok(handle)
+}
+
+impl Persistence {
+    /// Actors that recover at once, by default.
+    pub const DEFAULT_PERMITS: usize = 50;
+
+    /// Starts with the journal.
+    pub fn builder(journal: impl Journal) -> PersistenceBuilder {
+        PersistenceBuilder {
+            journal: Arc::new(journal),
+            snapshots: None,
+            clock: Arc::new(SystemClock),
+            permits: Self::DEFAULT_PERMITS,
+            runtime: None,
+        }
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn journal(&self) -> &Arc<dyn Journal> {
+        &self.0.journal
+    }
+
+    /// The snapshot store, if there is one.
+    #[must_use]
+    pub fn snapshots(&self) -> Option<&Arc<dyn SnapshotStore>> {
+        self.0.snapshots.as_ref()
+    }
+
+    /// Recoveries that could start now.
+    #[must_use]
+    pub fn available_permits(&self) -> usize {
+        self.0.permits.available_permits()
+    }
+
+    /// True while an actor of this id lives, or something of it is still being written.
+    #[must_use]
+    pub fn is_live(&self, id: &PersistenceId) -> bool {
+        self.0.registry.lock().entries.contains_key(id)
+    }
+
+    /// Refuses new actors, waits until everything that live and former actors handed over is done, then shuts the
+    /// journal down. Stop the actors first: it waits for them.
+    ///
+    /// # Errors
+    /// Those of [`Journal::shutdown`].
+    pub async fn shutdown(&self) -> Result<(), JournalError> {
+        self.0.registry.lock().closed = true;
+        self.0.registry.empty().await;
+        self.0.journal.shutdown().await
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.0.hub
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.0.runtime
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.0.clock
+    }
+
+    pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        self.0.permits.clone().acquire_owned().await.ok()
+    }
+
+    /// Waits for a predecessor's last writes, then takes the id.
+    pub(crate) async fn register(&self, id: PersistenceId) -> Result<Registration, RecoveryError> {
+        let registry = &self.0.registry;
+        loop {
+            let freed = registry.freed.notified();
+            {
+                let mut ids = registry.lock();
+                if ids.closed {
+                    return Err(RecoveryError::Config(
+                        "the persistence is shut down; build a new one".to_owned(),
+                    ));
+                }
+                match ids.entries.get(&id) {
+                    None => {
+                        ids.entries.insert(id.clone(), Entry::Live);
+                        return Ok(Registration {
+                            id,
+                            registry: registry.clone(),
+                        });
+                    }
+                    Some(Entry::Live) => return Err(RecoveryError::AlreadyLive { id }),
+                    Some(Entry::Retired) => {}
+                }
+            }
+            freed.await;
+        }
+    }
+}
+
+impl fmt::Debug for Persistence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Persistence")
+            .field("journal", &self.0.journal)
+            .field("snapshots", &self.0.snapshots)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PersistenceBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PersistenceBuilder")
+            .field("journal", &self.journal)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct Registry {
+    ids: Mutex<Ids>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Ids {
+    entries: HashMap<PersistenceId, Entry>,
+    closed: bool,
+}
+
+enum Entry {
+    /// An actor has the id.
+    Live,
+    /// The actor is gone, but what it handled is still being written.
+    Retired,
+}
+
+impl Registry {
+    async fn empty(&self) {
+        loop {
+            let freed = self.freed.notified();
+            if self.lock().entries.is_empty() {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ids> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A taken id; freed when dropped, which is when actor, ledgers and background duties have all let go.
+pub(crate) struct Registration {
+    id: PersistenceId,
+    registry: Arc<Registry>,
+}
+
+impl Registration {
+    pub(crate) fn id(&self) -> &PersistenceId {
+        &self.id
+    }
+
+    /// The actor is gone: successors wait instead of being refused.
+    pub(crate) fn retire(&self) {
+        self.registry
+            .lock()
+            .entries
+            .insert(self.id.clone(), Entry::Retired);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.lock().entries.remove(&self.id);
+        self.registry.freed.notify_waiters();
+    }
+}

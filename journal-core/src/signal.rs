@@ -1,0 +1,48 @@
+//! What an actor is told beside its commands.
+
+use std::sync::Arc;
+
+use crate::{
+    JournalError, PersistError, RecoveryError, SequenceNr, SkippedSnapshot, SnapshotError, SnapshotMetadata,
+};
+
+/// Something that happened outside of a command.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Signal {
+    /// The actor is ready.
+    RecoveryCompleted {
+        /// Its newest number.
+        highest: SequenceNr,
+        /// The snapshot it started from; zero without one.
+        snapshot: SequenceNr,
+        /// How many events were replayed after it.
+        replayed: u64,
+    },
+    /// The actor could not recover.
+    RecoveryFailed(Arc<RecoveryError>),
+    /// A snapshot was not used in recovery.
+    SnapshotIgnored(SkippedSnapshot),
+    /// An append failed; its commands are answered, and the actor recovers or, if fenced, stops.
+    PersistFailed(PersistError),
+    /// A command that nobody waits for failed.
+    CommandFailed(PersistError),
+    /// A command was answered with `unhandled`.
+    Unhandled,
+    /// A `handle`, `apply` or the outer stage of a `then_run` panicked; the actor recovers.
+    HandlerPanicked(Arc<str>),
+    /// A `then_run` closure, a failure's conversion or `signal` itself panicked.
+    EffectPanicked(Arc<str>),
+    /// A snapshot is saved.
+    SnapshotSaved(SnapshotMetadata),
+    /// A snapshot is not saved; nothing was deleted.
+    SnapshotFailed(Arc<SnapshotError>),
+    /// Events are deleted up to this number.
+    EventsDeleted(SequenceNr),
+    /// Events are not deleted.
+    EventsNotDeleted(Arc<JournalError>),
+    /// All snapshots but the kept ones are deleted.
+    SnapshotsDeleted,
+    /// Old snapshots are not deleted; the next round tries again.
+    SnapshotsNotDeleted(Arc<SnapshotError>),
+}
