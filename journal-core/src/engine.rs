@@ -189,8 +189,9 @@ impl<A: EventSourced> Engine<A> {
     }
 
     /// Waits until everything handled so far is durable or has failed.
-    pub async fn settled(&self) {
-        self.cell.idle().await;
+    pub fn settled(&self) -> impl Future<Output = ()> + Send + use<A> {
+        let cell = self.cell.clone();
+        async move { cell.idle().await }
     }
 
     /// The newest state: all handled commands, perhaps not durable yet.

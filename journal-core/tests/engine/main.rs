@@ -1,0 +1,5 @@
+//! The engine against a journal whose every append the test decides. Rules and traps: protocols of the engine.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+mod smoke;
