@@ -51,6 +51,9 @@ pub struct MessagePack;
 pub struct Json;
 
 /// bincode 2: compact, but a changed type reads old bytes as something else, so every type needs a schema version.
+///
+/// Not for types that contain themselves (a tree) nor for lists of elements without content (`Vec<()>`): damaged bytes
+/// can nest the former, and lengthen the latter, without end.
 #[cfg(feature = "bincode")]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bincode;
@@ -63,9 +66,13 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for MessagePack {
         true
     }
     fn encode(&self, value: &T, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
+        let start = buffer.len();
         value
-            .serialize(&mut rmp_serde::Serializer::new(buffer).with_struct_map())
-            .map_err(CodecError::encode::<T>)
+            .serialize(&mut rmp_serde::Serializer::new(&mut *buffer).with_struct_map())
+            .map_err(CodecError::encode::<T>)?;
+        let encoded = buffer.get(start..).unwrap_or_default();
+        skip_message_pack(encoded, MAX_NESTING).ok_or_else(CodecError::too_deep::<T>)?;
+        Ok(())
     }
     fn decode(&self, payload: &[u8]) -> Result<T, CodecError> {
         decode_compiled_in(CodecId::MESSAGE_PACK, payload)
@@ -80,7 +87,12 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
         true
     }
     fn encode(&self, value: &T, buffer: &mut Vec<u8>) -> Result<(), CodecError> {
-        serde_json::to_writer(buffer, value).map_err(CodecError::encode::<T>)
+        let start = buffer.len();
+        serde_json::to_writer(&mut *buffer, value).map_err(CodecError::encode::<T>)?;
+        if json_nesting(buffer.get(start..).unwrap_or_default()) > MAX_NESTING {
+            return Err(CodecError::too_deep::<T>());
+        }
+        Ok(())
     }
     fn decode(&self, payload: &[u8]) -> Result<T, CodecError> {
         decode_compiled_in(CodecId::JSON, payload)
@@ -122,20 +134,18 @@ pub(crate) fn decode_compiled_in<T: DeserializeOwned>(
 ) -> Result<T, CodecError> {
     match codec {
         CodecId::MESSAGE_PACK => {
-            let mut rest = payload;
-            let value = rmp_serde::from_read(&mut rest).map_err(CodecError::decode::<T>)?;
-            if rest.is_empty() {
-                Ok(value)
-            } else {
-                Err(CodecError::trailing::<T>(rest.len()))
+            let rest = skip_message_pack(payload, MAX_NESTING).ok_or_else(|| {
+                CodecError::decode::<T>(format!("cut off, or nested deeper than {MAX_NESTING} levels"))
+            })?;
+            if !rest.is_empty() {
+                return Err(CodecError::trailing::<T>(rest.len()));
             }
+            rmp_serde::from_slice(payload).map_err(CodecError::decode::<T>)
         }
         CodecId::JSON => serde_json::from_slice(payload).map_err(CodecError::decode::<T>),
         #[cfg(feature = "bincode")]
         CodecId::BINCODE => {
-            let config = bincode::config::standard().with_limit::<BINCODE_LIMIT>();
-            let (value, read) =
-                bincode::serde::decode_from_slice(payload, config).map_err(CodecError::decode::<T>)?;
+            let (value, read) = decode_bincode(payload).map_err(CodecError::decode::<T>)?;
             match payload.len() - read {
                 0 => Ok(value),
                 rest => Err(CodecError::trailing::<T>(rest)),
@@ -145,9 +155,110 @@ pub(crate) fn decode_compiled_in<T: DeserializeOwned>(
     }
 }
 
-/// What a bincode payload may make its decoder allocate, in bytes.
+/// How deep a value may be nested in MessagePack and JSON: decoders recurse, and an overflowing stack ends the process.
+/// What could not be decoded again is not encoded either. It is the limit of `serde_json`.
+const MAX_NESTING: usize = 127;
+
+/// What follows the first MessagePack value; `None` if that is cut off or nested deeper than `levels`.
+fn skip_message_pack(bytes: &[u8], levels: usize) -> Option<&[u8]> {
+    fn length(bytes: &[u8], width: usize) -> Option<(usize, &[u8])> {
+        let (length, rest) = bytes.split_at_checked(width)?;
+        let length = length
+            .iter()
+            .fold(0, |length, byte| (length << 8) | u64::from(*byte));
+        Some((usize::try_from(length).ok()?, rest))
+    }
+    let (marker, rest) = bytes.split_first()?;
+    // The bytes and the values that belong to this one, and what follows its marker and length.
+    let (bytes, values, rest) = match *marker {
+        0x00..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => (0, 0, rest),
+        map @ 0x80..=0x8f => (0, 2 * usize::from(map & 0x0f), rest),
+        array @ 0x90..=0x9f => (0, usize::from(array & 0x0f), rest),
+        text @ 0xa0..=0xbf => (usize::from(text & 0x1f), 0, rest),
+        0xc1 => return None,
+        bytes @ (0xc4..=0xc6 | 0xd9..=0xdb) => {
+            let width = 1 << (if bytes < 0xd9 { bytes - 0xc4 } else { bytes - 0xd9 });
+            let (length, rest) = length(rest, width)?;
+            (length, 0, rest)
+        }
+        extension @ 0xc7..=0xc9 => {
+            let (length, rest) = length(rest, 1 << (extension - 0xc7))?;
+            (length.checked_add(1)?, 0, rest)
+        }
+        float @ 0xca..=0xcb => (4 << (float - 0xca), 0, rest),
+        unsigned @ 0xcc..=0xcf => (1 << (unsigned - 0xcc), 0, rest),
+        signed @ 0xd0..=0xd3 => (1 << (signed - 0xd0), 0, rest),
+        extension @ 0xd4..=0xd8 => ((1 << (extension - 0xd4)) + 1, 0, rest),
+        array @ 0xdc..=0xdd => {
+            let (length, rest) = length(rest, 2 << (array - 0xdc))?;
+            (0, length, rest)
+        }
+        map @ 0xde..=0xdf => {
+            let (length, rest) = length(rest, 2 << (map - 0xde))?;
+            (0, length.checked_mul(2)?, rest)
+        }
+    };
+    let mut rest = rest.get(bytes..)?;
+    if values > 0 {
+        let levels = levels.checked_sub(1)?;
+        for _ in 0..values {
+            rest = skip_message_pack(rest, levels)?;
+        }
+    }
+    Some(rest)
+}
+
+/// The deepest level of a valid JSON text.
+fn json_nesting(text: &[u8]) -> usize {
+    let (mut level, mut deepest) = (0_usize, 0);
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => {
+                level += 1;
+                deepest = deepest.max(level);
+            }
+            b']' | b'}' => level = level.saturating_sub(1),
+            b'"' => {
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'\\' => drop(bytes.next()),
+                        b'"' => break,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// bincode allocates what a length in the payload says, up to a limit that it wants to know at compile time. Numbers count
+/// against that limit in their full width, which is up to 16 times what they take, so a limit follows the payload's size
+/// in steps.
 #[cfg(feature = "bincode")]
-const BINCODE_LIMIT: usize = 1 << 30;
+fn decode_bincode<T: DeserializeOwned>(payload: &[u8]) -> Result<(T, usize), bincode::error::DecodeError> {
+    const WIDENING: usize = 16;
+    const SMALL: usize = 4 << 10;
+    const MEDIUM: usize = 512 << 10;
+    const LARGE: usize = 64 << 20;
+    fn within<T: DeserializeOwned, const LIMIT: usize>(
+        payload: &[u8],
+    ) -> Result<(T, usize), bincode::error::DecodeError> {
+        bincode::serde::decode_from_slice(payload, bincode::config::standard().with_limit::<LIMIT>())
+    }
+    let size = payload.len();
+    if size <= SMALL {
+        within::<T, { SMALL * WIDENING }>(payload)
+    } else if size <= MEDIUM {
+        within::<T, { MEDIUM * WIDENING }>(payload)
+    } else if size <= LARGE {
+        within::<T, { LARGE * WIDENING }>(payload)
+    } else {
+        within::<T, { isize::MAX.unsigned_abs() }>(payload)
+    }
+}
 
 /// Why a value could not be encoded or a payload not be decoded.
 #[derive(Debug, thiserror::Error)]
@@ -194,6 +305,10 @@ impl CodecError {
             type_name: std::any::type_name::<T>(),
             source: source.into(),
         }
+    }
+
+    fn too_deep<T>() -> Self {
+        Self::encode::<T>(format!("it is nested deeper than {MAX_NESTING} levels"))
     }
 
     fn trailing<T>(bytes: usize) -> Self {
