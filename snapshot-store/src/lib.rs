@@ -2,9 +2,13 @@
 //!
 //! The contract, [`SnapshotStore`], stands in `journal-core`, because recovery needs it, and is re-exported here.
 
+mod file;
 mod memory;
+#[cfg(test)]
+mod model;
 
 pub use {
+    file::FileSnapshotStore,
     journal_core::{
         Loaded, SelectionCriteria, SkippedSnapshot, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore,
     },
