@@ -1,1 +1,20 @@
-//! The embedded journal of actor-journal: on disk, no server.
+//! The embedded journal of actor-journal: events and snapshots in one directory, on disk, without a server.
+//!
+//! Start with [`EmbeddedJournal`].
+
+mod builder;
+mod committer;
+mod config;
+mod directory;
+mod head;
+mod journal;
+mod keys;
+mod meta;
+mod record;
+mod replay;
+mod snapshots;
+mod store;
+
+pub use {
+    builder::EmbeddedBuilder, config::Durability, journal::EmbeddedJournal, snapshots::EmbeddedSnapshots,
+};

@@ -1,0 +1,214 @@
+//! The directory of a journal: who may use it, and of which format it is.
+//!
+//! ```text
+//! LOCK      held by the process that has the journal open
+//! FORMAT    "actor-journal-embedded 1"; the last file that creation writes
+//! store/    the storage engine's files; created as store.new and renamed when complete
+//! ```
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use journal_core::{ErrorKind, JournalError, Operation};
+
+const LOCK: &str = "LOCK";
+const FORMAT: &str = "FORMAT";
+const FORMAT_NEW: &str = "FORMAT.new";
+const STORE: &str = "store";
+const STORE_NEW: &str = "store.new";
+
+const FORMAT_NAME: &str = "actor-journal-embedded";
+const FORMAT_VERSION: u32 = 1;
+
+/// A directory that is locked by this value.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    // The kernel drops the lock with the file, also when the process is killed.
+    _lock: File,
+}
+
+impl Directory {
+    /// Locks the directory, creating it where it is missing, and makes sure that it has a complete store of this
+    /// format. `create_store` makes an empty one at the path it is given and closes it again.
+    pub(crate) fn open(
+        path: &Path,
+        create_store: impl FnOnce(&Path) -> Result<(), JournalError>,
+    ) -> Result<Self, JournalError> {
+        create_dir(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => config(format!(
+                "{} is not a directory; name a directory for the journal",
+                path.display()
+            ))
+            .with_source(error),
+            _ => unusable(path, error),
+        })?;
+        let format = read_format(path)?;
+        if format.is_none() {
+            refuse_foreign(path)?;
+        }
+        let directory = Self {
+            path: path.to_owned(),
+            _lock: lock(path)?,
+        };
+        let store = directory.store();
+        let exists = store.try_exists().map_err(|error| unusable(path, error))?;
+        // Read again: while it waited for the lock another process may have created everything.
+        match read_format(path)? {
+            Some(()) if exists => {}
+            Some(()) => {
+                return Err(JournalError::not_stored(
+                    ErrorKind::Corrupt,
+                    Operation::Open,
+                    format!("{} is missing; restore it from a backup", store.display()),
+                ));
+            }
+            None => {
+                if !exists {
+                    let new = path.join(STORE_NEW);
+                    remove_unfinished(&new).map_err(|error| unusable(path, error))?;
+                    create_store(&new)?;
+                    publish_store(path, &new, &store).map_err(|error| unusable(path, error))?;
+                }
+                write_format(path).map_err(|error| unusable(path, error))?;
+            }
+        }
+        Ok(directory)
+    }
+
+    /// Where the storage engine's files are.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path.join(STORE)
+    }
+}
+
+fn config(message: String) -> JournalError {
+    JournalError::not_stored(ErrorKind::Config, Operation::Open, message)
+}
+
+fn unusable(path: &Path, error: io::Error) -> JournalError {
+    config(format!(
+        "{} cannot be used: {error}; it must be on a writable file system, and this user must be allowed to write there",
+        path.display()
+    ))
+    .with_source(error)
+}
+
+/// Creates the directory and its missing parents; their entries are on the disk when it returns.
+fn create_dir(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+        .collect();
+    fs::create_dir_all(path)?;
+    for created in missing {
+        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty());
+        flush_dir(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
+fn flush_dir(path: &Path) -> io::Result<()> {
+    // Elsewhere a directory cannot be opened; there the file system orders its own entries.
+    if cfg!(unix) {
+        File::open(path)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn lock(path: &Path) -> Result<File, JournalError> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path.join(LOCK))
+        .map_err(|error| unusable(path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(config(format!(
+            "{} is in use by another journal, in this process or another; a directory belongs to one at a time: share \
+             the journal that is open (it can be cloned), close it first, or use another directory",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(unusable(path, error)),
+    }
+}
+
+/// `None` if there is no format file yet.
+fn read_format(path: &Path) -> Result<Option<()>, JournalError> {
+    let text = match fs::read(path.join(FORMAT)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(path, error)),
+    };
+    let version = str::from_utf8(&text)
+        .ok()
+        .and_then(|text| text.trim_end().strip_prefix(FORMAT_NAME))
+        .and_then(|version| version.trim_start().parse::<u32>().ok());
+    match version {
+        Some(FORMAT_VERSION) => Ok(Some(())),
+        Some(version) => Err(config(format!(
+            "{} holds a journal of format {version}, this build reads format {FORMAT_VERSION}; use the version of \
+             actor-journal that wrote it, or a newer one. Nothing was changed",
+            path.display()
+        ))),
+        None => Err(config(format!(
+            "{} names no format of an embedded journal; if this directory holds one, restore the file from a backup, \
+             otherwise use another directory. Nothing was changed",
+            path.join(FORMAT).display()
+        ))),
+    }
+}
+
+/// A directory without a format file must hold nothing but what an interrupted creation leaves.
+fn refuse_foreign(path: &Path) -> Result<(), JournalError> {
+    for entry in fs::read_dir(path).map_err(|error| unusable(path, error))? {
+        let name = entry.map_err(|error| unusable(path, error))?.file_name();
+        let ours = [LOCK, FORMAT, FORMAT_NEW, STORE, STORE_NEW];
+        if !ours.iter().any(|ours| name == *ours) {
+            return Err(config(format!(
+                "{} holds no journal but other files, {name:?} among them; use an empty or a new directory. Nothing was \
+                 changed",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Removes what an interrupted creation left; it never held an event.
+fn remove_unfinished(new: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn publish_store(path: &Path, new: &Path, store: &Path) -> io::Result<()> {
+    flush_tree(new)?;
+    fs::rename(new, store)?;
+    flush_dir(path)
+}
+
+/// Flushes the entries of a directory and of all below it.
+fn flush_tree(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            flush_tree(&entry.path())?;
+        }
+    }
+    flush_dir(path)
+}
+
+fn write_format(path: &Path) -> io::Result<()> {
+    let new = path.join(FORMAT_NEW);
+    let mut file = File::create(&new)?;
+    writeln!(file, "{FORMAT_NAME} {FORMAT_VERSION}")?;
+    file.sync_all()?;
+    fs::rename(&new, path.join(FORMAT))?;
+    flush_dir(path)
+}
