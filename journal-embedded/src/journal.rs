@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use journal_core::{
     AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Deletion, ErrorKind, EventStream,
-    Journal, JournalError, JournalInfo, Operation, Outcome, PersistenceId, ReplayRange, SequenceNr, WriterId,
+    Journal, JournalError, JournalInfo, Operation, PersistenceId, ReplayRange, SequenceNr, WriterId,
 };
 
 use crate::{
@@ -266,26 +266,6 @@ impl Drop for Shared {
     }
 }
 
-/// Gives the claim back, unless the append ended it.
-fn settle(
-    claim: &mut Claim,
-    numbers: Appended,
-    result: Result<(), JournalError>,
-) -> Result<Appended, JournalError> {
-    match result {
-        Ok(()) => {
-            claim.stored(numbers);
-            Ok(numbers)
-        }
-        Err(error) => {
-            if error.outcome() == Outcome::NotStored && error.kind() != ErrorKind::Fenced {
-                claim.not_stored();
-            }
-            Err(error.with_id(claim.id()))
-        }
-    }
-}
-
 fn closed(operation: Operation) -> JournalError {
     JournalError::not_stored(
         ErrorKind::Closed,
@@ -347,7 +327,9 @@ impl Journal for EmbeddedJournal {
             .shared
             .request(Operation::Append, |done| Request::Append(part, done))
             .await;
-        settle(claim, numbers, result)
+        claim
+            .settle(numbers, result)
+            .map_err(|error| error.with_id(claim.id()))
     }
 
     async fn append_group(&self, parts: &mut [AppendPart]) {
@@ -378,7 +360,8 @@ impl Journal for EmbeddedJournal {
                 None if submitted => Err(lost(Operation::Append)),
                 None => Err(closed(Operation::Append)),
             };
-            part.result = Some(settle(&mut part.claim, numbers, result));
+            let settled = part.claim.settle(numbers, result);
+            part.result = Some(settled.map_err(|error| error.with_id(part.claim.id())));
         }
     }
 

@@ -30,24 +30,7 @@ struct Replay {
 /// The events of `range`. Nothing is read before the stream is polled; the first read gives the bounds and the first
 /// chunk together.
 pub(crate) fn replay(shared: Arc<Shared>, id: &PersistenceId, range: ReplayRange) -> EventStream {
-    enum State {
-        Start(PersistenceId),
-        Running(EventStream),
-    }
-    EventStream::new(stream::unfold(State::Start(id.clone()), move |state| {
-        let shared = Arc::clone(&shared);
-        async move {
-            let mut events = match state {
-                State::Running(events) => events,
-                State::Start(id) => match begin(shared, id, range).await {
-                    Ok(events) => events,
-                    Err(error) => EventStream::failed(error),
-                },
-            };
-            let chunk = events.next_chunk().await?;
-            Some((chunk, State::Running(events)))
-        }
-    }))
+    EventStream::opened(begin(shared, id.clone(), range))
 }
 
 async fn begin(
