@@ -13,3 +13,15 @@ pub use journal_embedded as embedded;
 /// Persistent ractor actors.
 #[cfg(feature = "ractor")]
 pub use journal_ractor as ractor;
+
+/// Persists in one directory: journal and snapshots, no server. The directory is created where it does not exist; one
+/// process uses it at a time.
+///
+/// # Errors
+/// The directory cannot be used; the text says why and what to do about it.
+#[cfg(feature = "embedded")]
+pub async fn embedded(directory: impl AsRef<std::path::Path>) -> Result<Persistence, JournalError> {
+    let journal = journal_embedded::EmbeddedJournal::open(directory).await?;
+    let snapshots = journal.snapshots();
+    Persistence::builder(journal).snapshots(snapshots).build()
+}

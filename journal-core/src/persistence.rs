@@ -13,7 +13,8 @@ use tokio::{
 };
 
 use crate::{
-    Clock, Journal, JournalError, PersistenceId, RecoveryError, SnapshotStore, SystemClock, hub::Hub,
+    Clock, ErrorKind, Journal, JournalError, Operation, PersistenceId, RecoveryError, SnapshotStore,
+    SystemClock, hub::Hub,
 };
 
 /// Where actors are persisted: a journal, perhaps a snapshot store, and what all actors on them share. Cloning is cheap.
@@ -78,8 +79,8 @@ impl PersistenceBuilder {
     /// Starts the hub.
     ///
     /// # Errors
-    /// If the hub's thread cannot be started.
-    pub fn build(self) -> std::io::Result<Persistence> {
+    /// [`ErrorKind::Config`] if the hub's thread cannot be started.
+    pub fn build(self) -> Result<Persistence, JournalError> {
         let Self {
             journal,
             snapshots,
@@ -93,7 +94,14 @@ impl PersistenceBuilder {
                 runtime.spawn(hub.clone().run());
                 runtime
             }
-            None => own_thread(hub.clone())?,
+            None => own_thread(hub.clone()).map_err(|error| {
+                JournalError::not_stored(
+                    ErrorKind::Config,
+                    Operation::Open,
+                    format!("no thread for the hub: {error}"),
+                )
+                .with_source(error)
+            })?,
         };
         Ok(Persistence(Arc::new(Inner {
             journal,
