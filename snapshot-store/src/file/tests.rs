@@ -443,17 +443,15 @@ async fn a_file_that_cannot_be_read_is_skipped_by_a_load() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_for_one_id_at_the_same_time_never_show_half_a_snapshot_or_none() {
-    let dir = TempDir::new().unwrap();
-    let store = FileSnapshotStore::open(dir.path()).await.unwrap();
+/// Loads while four tasks save newer and newer snapshots and delete the older ones.
+async fn load_while_others_save_and_delete(store: FileSnapshotStore, rounds: u64) {
     let state = |number: u64| snapshot("a", number, number.to_string().repeat(5_000));
     store.save(state(0)).await.unwrap();
     let savers = (0..4).map(|saver| {
         let store = store.clone();
         #[expect(clippy::disallowed_methods, reason = "on the runtime of the test")]
         tokio::spawn(async move {
-            for round in 0..10 {
+            for round in 0..rounds {
                 let saved = state(round * 4 + saver);
                 store.save(saved.clone()).await.unwrap();
                 let id = &saved.metadata.persistence_id;
@@ -477,7 +475,15 @@ async fn calls_for_one_id_at_the_same_time_never_show_half_a_snapshot_or_none() 
     for saver in savers {
         saver.await.unwrap();
     }
-    assert_eq!(load_all(&store, "a").await.snapshot, Some(state(39)));
+    assert_eq!(load_all(&store, "a").await.snapshot, Some(state(rounds * 4 - 1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_for_one_id_at_the_same_time_never_show_half_a_snapshot_or_none() {
+    let dir = TempDir::new().unwrap();
+    load_while_others_save_and_delete(FileSnapshotStore::open(dir.path()).await.unwrap(), 10).await;
+    // Without the waits for a disk, the calls meet much more often.
+    load_while_others_save_and_delete(FileSnapshotStore::simulated(&SimulatedDisk::new(), false), 300).await;
 }
 
 #[tokio::test]
