@@ -555,3 +555,30 @@ impl Worker {
 fn count(write: &AtomicWrite) -> u64 {
     u64::try_from(write.len()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::Directory;
+
+    #[test]
+    fn ids_without_a_living_claim_leave_the_memory_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Arc::new(Directory::open(folder.path()).unwrap());
+        let store = Store::open(directory, 1 << 20).unwrap();
+        let mut lives = Lives::default();
+        let mut claims = Vec::new();
+        for number in 0..20_000 {
+            let id = PersistenceId::new(number.to_string()).unwrap();
+            let life = lives.load(&store, &id, Operation::Claim).unwrap();
+            if number % 10 == 0 {
+                claims.push((id, Arc::clone(&life.token)));
+            }
+            lives.evict();
+            assert!(lives.by_id.len() <= 2 * claims.len() + 2 * FEWEST_LIVES);
+        }
+        for (id, token) in claims {
+            assert!(Arc::ptr_eq(&lives.by_id[&id].token, &token));
+        }
+    }
+}

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! LOCK      held by the process that has the journal open
-//! FORMAT    "actor-journal-embedded 1"; the last file that creation writes
-//! store/    the storage engine's files; created as store.new and renamed when complete
+//! FORMAT    "actor-journal-embedded 1"; written when creation is complete
+//! CREATING  there from before the store is created until FORMAT is written
+//! store/    the storage engine's files
 //! ```
 
 use std::{
@@ -17,8 +18,8 @@ use journal_core::{ErrorKind, JournalError, Operation};
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_NEW: &str = "FORMAT.new";
+const CREATING: &str = "CREATING";
 const STORE: &str = "store";
-const STORE_NEW: &str = "store.new";
 
 const FORMAT_NAME: &str = "actor-journal-embedded";
 const FORMAT_VERSION: u32 = 1;
@@ -32,12 +33,9 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Locks the directory, creating it where it is missing, and makes sure that it has a complete store of this
-    /// format. `create_store` makes an empty one at the path it is given and closes it again.
-    pub(crate) fn open(
-        path: &Path,
-        create_store: impl FnOnce(&Path) -> Result<(), JournalError>,
-    ) -> Result<Self, JournalError> {
+    /// Locks the directory; creates it, with its missing parents, where it does not exist. It may have no store yet:
+    /// open that, then call [`complete`](Directory::complete).
+    pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
         create_dir(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => config(format!(
                 "{} is not a directory; name a directory for the journal",
@@ -46,37 +44,66 @@ impl Directory {
             .with_source(error),
             _ => unusable(path, error),
         })?;
-        let format = read_format(path)?;
-        if format.is_none() {
+        // Before the lock file is created: in a directory of something else nothing is changed.
+        if !has_format(path)? {
             refuse_foreign(path)?;
         }
         let directory = Self {
             path: path.to_owned(),
             _lock: lock(path)?,
         };
-        let store = directory.store();
-        let exists = store.try_exists().map_err(|error| unusable(path, error))?;
-        // Read again: while it waited for the lock another process may have created everything.
-        match read_format(path)? {
-            Some(()) if exists => {}
-            Some(()) => {
+        let exists = |name| {
+            path.join(name)
+                .try_exists()
+                .map_err(|error| unusable(path, error))
+        };
+        // Read again: another process may have created everything before this one got the lock.
+        match (has_format(path)?, exists(STORE)?, exists(CREATING)?) {
+            (true, true, _) => {}
+            (true, false, _) => {
+                let message = format!(
+                    "{} is missing; restore it from a backup",
+                    directory.store().display()
+                );
                 return Err(JournalError::not_stored(
                     ErrorKind::Corrupt,
                     Operation::Open,
-                    format!("{} is missing; restore it from a backup", store.display()),
+                    message,
                 ));
             }
-            None => {
-                if !exists {
-                    let new = path.join(STORE_NEW);
-                    remove_unfinished(&new).map_err(|error| unusable(path, error))?;
-                    create_store(&new)?;
-                    publish_store(path, &new, &store).map_err(|error| unusable(path, error))?;
-                }
-                write_format(path).map_err(|error| unusable(path, error))?;
+            (false, true, false) => {
+                return Err(config(format!(
+                    "{} is missing beside the journal's files; restore it from a backup. Nothing was changed",
+                    path.join(FORMAT).display()
+                )));
             }
+            (false, ..) => directory.begin().map_err(|error| unusable(path, error))?,
         }
         Ok(directory)
+    }
+
+    /// Makes room for a new store. What an interrupted creation has left never held an event.
+    fn begin(&self) -> io::Result<()> {
+        File::create(self.path.join(CREATING))?;
+        flush_dir(&self.path)?;
+        match fs::remove_dir_all(self.store()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Declares the store complete, which it must be; a no-op for one that was.
+    pub(crate) fn complete(&self) -> Result<(), JournalError> {
+        let complete = || -> io::Result<()> {
+            if !self.path.join(CREATING).try_exists()? {
+                return Ok(());
+            }
+            flush_tree(&self.store())?;
+            write_format(&self.path)?;
+            fs::remove_file(self.path.join(CREATING))?;
+            flush_dir(&self.path)
+        };
+        complete().map_err(|error| unusable(&self.path, error))
     }
 
     /// Where the storage engine's files are.
@@ -137,11 +164,11 @@ fn lock(path: &Path) -> Result<File, JournalError> {
     }
 }
 
-/// `None` if there is no format file yet.
-fn read_format(path: &Path) -> Result<Option<()>, JournalError> {
+/// Whether the directory is of this format; false if no format is declared yet.
+fn has_format(path: &Path) -> Result<bool, JournalError> {
     let text = match fs::read(path.join(FORMAT)) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(unusable(path, error)),
     };
     let version = str::from_utf8(&text)
@@ -149,7 +176,7 @@ fn read_format(path: &Path) -> Result<Option<()>, JournalError> {
         .and_then(|text| text.trim_end().strip_prefix(FORMAT_NAME))
         .and_then(|version| version.trim_start().parse::<u32>().ok());
     match version {
-        Some(FORMAT_VERSION) => Ok(Some(())),
+        Some(FORMAT_VERSION) => Ok(true),
         Some(version) => Err(config(format!(
             "{} holds a journal of format {version}, this build reads format {FORMAT_VERSION}; use the version of \
              actor-journal that wrote it, or a newer one. Nothing was changed",
@@ -163,11 +190,11 @@ fn read_format(path: &Path) -> Result<Option<()>, JournalError> {
     }
 }
 
-/// A directory without a format file must hold nothing but what an interrupted creation leaves.
+/// A directory that declares no format may hold nothing that is not ours.
 fn refuse_foreign(path: &Path) -> Result<(), JournalError> {
     for entry in fs::read_dir(path).map_err(|error| unusable(path, error))? {
         let name = entry.map_err(|error| unusable(path, error))?.file_name();
-        let ours = [LOCK, FORMAT, FORMAT_NEW, STORE, STORE_NEW];
+        let ours = [LOCK, FORMAT, FORMAT_NEW, CREATING, STORE];
         if !ours.iter().any(|ours| name == *ours) {
             return Err(config(format!(
                 "{} holds no journal but other files, {name:?} among them; use an empty or a new directory. Nothing was \
@@ -177,20 +204,6 @@ fn refuse_foreign(path: &Path) -> Result<(), JournalError> {
         }
     }
     Ok(())
-}
-
-/// Removes what an interrupted creation left; it never held an event.
-fn remove_unfinished(new: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn publish_store(path: &Path, new: &Path, store: &Path) -> io::Result<()> {
-    flush_tree(new)?;
-    fs::rename(new, store)?;
-    flush_dir(path)
 }
 
 /// Flushes the entries of a directory and of all below it.

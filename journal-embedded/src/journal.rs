@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     capabilities: Capabilities,
     committer: Committer,
     /// Reads hold the lock while they read, so that closing waits for them; `None` once closed.
-    store: Arc<RwLock<Option<Store>>>,
+    pub(crate) store: Arc<RwLock<Option<Store>>>,
 }
 
 impl EmbeddedJournal {
@@ -68,15 +68,11 @@ impl EmbeddedJournal {
     }
 
     pub(crate) fn open_blocking(path: &Path, config: &Config) -> Result<Self, JournalError> {
-        let cache = config.block_cache;
-        let directory = Directory::open(path, |new| {
-            Store::open(new, cache, None)
-                .map(drop)
-                .map_err(|error| error.opening(path))
-        })?;
-        let files = directory.store();
-        let store = Store::open(&files, cache, Some(directory)).map_err(|error| error.opening(path))?;
+        let directory = Arc::new(Directory::open(path)?);
+        let store =
+            Store::open(Arc::clone(&directory), config.block_cache).map_err(|error| error.opening(path))?;
         let opened = Opened::count(&store).map_err(|error| error.opening(path))?;
+        directory.complete()?;
         let flush = match config.durability {
             Durability::Disk => Flush::Disk,
             Durability::OsBuffer => Flush::OsBuffer,

@@ -14,6 +14,8 @@ mod record;
 mod replay;
 mod snapshots;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use {
     builder::EmbeddedBuilder, config::Durability, journal::EmbeddedJournal, snapshots::EmbeddedSnapshots,

@@ -102,10 +102,9 @@ impl Replay {
         Ok(Some((replay, FirstChunk { first, records })))
     }
 
-    /// The row that `next` lies in, if it begins before: the last one that starts before it.
+    /// The row that `next` lies in, which may begin before it.
     fn row_around(&self, store: &Store, head: &Head) -> Result<Option<Row>, JournalError> {
-        let rows =
-            keys::event(&self.id, head.removed_to.next())..=keys::event(&self.id, self.next.previous());
+        let rows = keys::event(&self.id, head.removed_to.next())..=keys::event(&self.id, self.next);
         let Some((key, row)) = store
             .last(&self.view, Table::Events, rows)
             .map_err(|error| store_error(Operation::Replay, &self.id, error))?

@@ -1,7 +1,9 @@
 //! Ordered tables with atomic, flushed batches and views of one moment. The only place that knows fjall; a log of our
 //! own can take its place behind the same functions.
 
-use std::{fmt, io, ops::RangeInclusive, panic, path::Path, sync::Arc, thread, time::Duration};
+use std::{
+    ffi::OsString, fmt, fs, io, ops::RangeInclusive, panic, path::Path, sync::Arc, thread, time::Duration,
+};
 
 use bytes::Bytes;
 use fjall::{
@@ -61,18 +63,22 @@ struct Inner {
     snapshots: Keyspace,
     database: Database,
     #[cfg(test)]
-    fault: std::sync::Mutex<Option<Fault>>,
-    _directory: Option<Directory>,
+    faults: std::sync::Mutex<std::collections::VecDeque<Fault>>,
+    #[cfg(test)]
+    commits: std::sync::atomic::AtomicUsize,
+    _directory: Arc<Directory>,
 }
 
-/// What the next commit does instead of its work.
+/// What happens to a commit.
 #[cfg(test)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) enum Fault {
-    /// Fails before anything is written.
+    /// It fails before anything is written.
     Lose,
-    /// Writes, then fails all the same.
+    /// It writes, then fails all the same.
     StoreAndFail,
+    /// It waits for the sender of this to go, then does its work.
+    Wait(std::sync::mpsc::Receiver<()>),
 }
 
 /// Rows to write together.
@@ -84,14 +90,12 @@ pub(crate) struct View(fjall::Snapshot);
 type Row = (Bytes, Bytes);
 
 impl Store {
-    /// Opens or creates the store in `path`; `block_cache` in bytes.
-    pub(crate) fn open(
-        path: &Path,
-        block_cache: u64,
-        directory: Option<Directory>,
-    ) -> Result<Self, StoreError> {
+    /// Opens or creates the store of a directory, and keeps the directory as long as it is open; `block_cache` in bytes.
+    pub(crate) fn open(directory: Arc<Directory>, block_cache: u64) -> Result<Self, StoreError> {
+        let path = directory.store();
+        refuse_strangers(&path)?;
         let open = || -> Result<Self, fjall::Error> {
-            let database = Database::builder(path)
+            let database = Database::builder(&path)
                 .cache_size(block_cache)
                 .max_journaling_size(LOG_BYTES)
                 // Each commit names its own durability.
@@ -112,7 +116,9 @@ impl Store {
                 snapshots: database.keyspace("snapshots", options)?,
                 database,
                 #[cfg(test)]
-                fault: std::sync::Mutex::new(None),
+                faults: std::sync::Mutex::default(),
+                #[cfg(test)]
+                commits: std::sync::atomic::AtomicUsize::new(0),
                 _directory: directory,
             })))
         };
@@ -140,12 +146,7 @@ impl Store {
     /// Writes a batch: all of it or nothing, also across a crash. After an error nothing can be written any more.
     pub(crate) fn commit(&self, batch: Batch, flush: Flush) -> Result<(), StoreError> {
         #[cfg(test)]
-        if let Some(fault) = self.0.fault.lock().unwrap().take() {
-            if let Fault::StoreAndFail = fault {
-                batch.0.durability(Some(PersistMode::SyncData)).commit()?;
-            }
-            return Err(StoreError::Injected);
-        }
+        let batch = self.suffer(batch)?;
         self.wait_for_room()?;
         let mode = match flush {
             Flush::Disk => PersistMode::SyncData,
@@ -213,12 +214,51 @@ impl Store {
             .map(into_row)
             .transpose()
     }
+}
 
-    /// Makes the next commit fail.
-    #[cfg(test)]
-    pub(crate) fn inject(&self, fault: Fault) {
-        *self.0.fault.lock().unwrap() = Some(fault);
+#[cfg(test)]
+impl Store {
+    /// What the next commits suffer, in this order.
+    pub(crate) fn inject(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.0.faults.lock().unwrap().extend(faults);
     }
+
+    /// How many commits were tried.
+    pub(crate) fn commits(&self) -> usize {
+        self.0.commits.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    fn suffer(&self, batch: Batch) -> Result<Batch, StoreError> {
+        self.0.commits.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let fault = self.0.faults.lock().unwrap().pop_front();
+        match fault {
+            None => Ok(batch),
+            Some(Fault::Wait(sender_goes)) => {
+                sender_goes.recv().ok();
+                Ok(batch)
+            }
+            Some(Fault::Lose) => Err(StoreError::Injected),
+            Some(Fault::StoreAndFail) => {
+                batch.0.durability(Some(PersistMode::SyncData)).commit()?;
+                Err(StoreError::Injected)
+            }
+        }
+    }
+}
+
+/// On a folder among its keyspaces that has no number for a name the engine does not only panic, it aborts the process.
+fn refuse_strangers(path: &Path) -> Result<(), StoreError> {
+    let entries = match fs::read_dir(path.join("keyspaces")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(fjall::Error::from)?,
+    };
+    for entry in entries {
+        let name = entry.map_err(fjall::Error::from)?.file_name();
+        if name.to_str().is_none_or(|name| name.parse::<u64>().is_err()) {
+            return Err(StoreError::Stranger(name));
+        }
+    }
+    Ok(())
 }
 
 fn into_row(guard: fjall::Guard) -> Result<Row, StoreError> {
@@ -256,6 +296,8 @@ pub(crate) enum StoreError {
     Engine(#[from] fjall::Error),
     #[error("the files are damaged in a way that the engine does not expect")]
     Panicked,
+    #[error("{0:?} among the engine's folders is none of them")]
+    Stranger(OsString),
     #[cfg(test)]
     #[error("injected")]
     Injected,
@@ -284,7 +326,14 @@ impl StoreError {
     /// The error of an opening that failed with this.
     pub(crate) fn opening(self, path: &Path) -> JournalError {
         let path = path.display();
-        let (kind, message) = match (&self, self.io()) {
+        // These are what a file that is cut short or gone looks like.
+        let io = self.io().filter(|error| {
+            !matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::NotFound
+            )
+        });
+        let (kind, message) = match (&self, io) {
             (_, Some(error)) => (
                 ErrorKind::Config,
                 format!("{path} cannot be opened: {error}; check its permissions and the free space"),

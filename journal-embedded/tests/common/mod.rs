@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use journal_core::{
-    AtomicWrite, CodecId, EncodedEvent, EventStream, JournalError, Manifest, PersistenceId, Record, Timestamp,
+    AtomicWrite, CodecId, EncodedEvent, EventStream, JournalError, Manifest, PersistenceId, Record,
+    SequenceNr, Timestamp,
 };
 
 pub(crate) fn id(text: &str) -> PersistenceId {
     PersistenceId::new(text).unwrap()
+}
+
+pub(crate) fn at(number: u64) -> SequenceNr {
+    SequenceNr::new(number)
 }
 
 pub(crate) fn event(payload: impl Into<Bytes>) -> EncodedEvent {
