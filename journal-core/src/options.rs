@@ -1,8 +1,17 @@
 //! What one actor wants, and the defaults.
 
-use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    num::NonZeroU64,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
-use crate::{EventSourced, MessagePack, SharedCodec, ledger::AppendLimits};
+use crate::{
+    BoxedCommand, EventSourced, MessagePack, PersistError, SharedCodec, command::panic_message,
+    ledger::AppendLimits,
+};
 
 /// A model with its persistence id and options, ready to be spawned by an adapter. See [`persistent`].
 pub struct Persistent<A: EventSourced> {
@@ -170,6 +179,25 @@ impl<A: EventSourced> Persistent<A> {
     pub fn state_codec(mut self, codec: impl crate::Codec<A::State>) -> Self {
         self.options.state_codec = Arc::new(codec);
         self
+    }
+
+    /// For adapters: whose events these are; not checked yet.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// For adapters: answers a command that did not reach the actor. Where nobody waits the model gets the signal, here
+    /// and now; a panic of the model is logged.
+    pub fn refuse(&self, command: BoxedCommand<A>, error: PersistError) {
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            if let Some(signal) = command.refuse(error) {
+                self.model.signal(&signal);
+            }
+        }));
+        if let Err(panic) = told {
+            tracing::error!(persistence_id = %self.id, message = %panic_message(&*panic), "a refusal panicked");
+        }
     }
 
     /// For adapters: the waits between restarts.
