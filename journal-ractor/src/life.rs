@@ -1,0 +1,206 @@
+//! One life of a persistent actor: the ractor actor that owns the engine, from recovery to its end.
+
+use std::{sync::Arc, time::Duration};
+
+use journal_core::{BoxedCommand, Engine, EventSourced, Halt, RecoveryError};
+use ractor::{ActorCell, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr};
+use tokio::sync::{oneshot, watch};
+
+use crate::slot::Slot;
+
+/// What reaches the mailbox.
+pub(crate) enum Inbox<A: EventSourced> {
+    Command(BoxedCommand<A>),
+    /// The engine wants to be looked at.
+    Wake,
+    /// Everything before this is handled: end.
+    Finish,
+}
+
+#[cfg(feature = "cluster")]
+impl<A: EventSourced> ractor::Message for Inbox<A> {}
+
+/// How a life begins; by default at once, and nobody waits for it.
+#[derive(Default)]
+pub(crate) struct Start {
+    /// The wait before recovery; the mailbox takes commands meanwhile.
+    pub(crate) wait: Duration,
+    /// Who waits for the recovery, and gets its error.
+    pub(crate) caller: Option<oneshot::Sender<Result<(), RecoveryError>>>,
+}
+
+/// The error of a life whose caller was told why it could not begin.
+#[derive(Debug, thiserror::Error)]
+#[error("the recovery failed; its caller knows why")]
+pub(crate) struct CallerTold;
+
+/// A handle on one life.
+pub(crate) struct Life<A: EventSourced> {
+    actor: ActorRef<Inbox<A>>,
+    /// True once recovered; closed once its engine is dropped.
+    recovered: watch::Receiver<bool>,
+}
+
+impl<A: EventSourced> Life<A> {
+    pub(crate) fn begin(slot: Arc<Slot<A>>, supervisor: ActorCell, start: Start) -> Result<Self, SpawnErr> {
+        let (alive, recovered) = watch::channel(false);
+        let (actor, _) = ActorRuntime::spawn_linked_instant(
+            None,
+            Living { slot },
+            Arguments { start, alive },
+            supervisor,
+        )?;
+        Ok(Self { actor, recovered })
+    }
+
+    pub(crate) fn actor(&self) -> &ActorRef<Inbox<A>> {
+        &self.actor
+    }
+
+    /// Ends it after the command that it is handling; one that is not recovered has handled nothing.
+    pub(crate) fn stop(&self) {
+        if *self.recovered.borrow() {
+            self.actor.stop(None);
+        } else {
+            self.actor.kill();
+        }
+    }
+
+    /// Ends it after everything in its mailbox.
+    pub(crate) async fn finish(self) {
+        drop(self.actor.send_message(Inbox::Finish));
+        let _finishing = KillOnDrop(&self.actor);
+        // Not for the engine: a killed actor's waits in its supervisor's mailbox, and dies with it.
+        drop(self.actor.wait(None).await);
+    }
+
+    pub(crate) async fn kill(self) {
+        self.actor.kill();
+        ended(self.recovered).await;
+    }
+
+    /// Returns once its engine is dropped, so that the next life can have the id.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<A> {
+        ended(self.recovered.clone())
+    }
+}
+
+async fn ended(mut recovered: watch::Receiver<bool>) {
+    while recovered.changed().await.is_ok() {}
+}
+
+impl<A: EventSourced> Clone for Life<A> {
+    fn clone(&self) -> Self {
+        Self {
+            actor: self.actor.clone(),
+            recovered: self.recovered.clone(),
+        }
+    }
+}
+
+/// A supervisor that is killed while it waits for the end takes its child with it.
+struct KillOnDrop<'a, A: EventSourced>(&'a ActorRef<Inbox<A>>);
+
+impl<A: EventSourced> Drop for KillOnDrop<'_, A> {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
+}
+
+struct Living<A: EventSourced> {
+    slot: Arc<Slot<A>>,
+}
+
+struct Arguments {
+    start: Start,
+    alive: watch::Sender<bool>,
+}
+
+struct State<A: EventSourced> {
+    start: Option<Start>,
+    engine: Option<Engine<A>>,
+    /// Dropped after the engine.
+    alive: watch::Sender<bool>,
+}
+
+#[ractor::actor(message = Inbox<A>, state = State<A>, arguments = Arguments)]
+impl<A: EventSourced> Living<A> {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Inbox<A>>,
+        Arguments { start, alive }: Arguments,
+    ) -> Result<State<A>, ActorProcessingErr> {
+        Ok(State {
+            start: Some(start),
+            engine: None,
+            alive,
+        })
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<Inbox<A>>,
+        state: &mut State<A>,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(Start { wait, caller }) = state.start.take() else {
+            return Ok(());
+        };
+        tokio::time::sleep(wait).await;
+        let slot = &self.slot;
+        let wake = move || drop(myself.send_message(Inbox::Wake));
+        let recovered = Engine::recover(
+            slot.persistent.clone(),
+            &slot.persistence,
+            slot.admission.clone(),
+            wake,
+        );
+        match (recovered.await, caller) {
+            (Ok(engine), caller) => {
+                state.engine = Some(engine);
+                state.alive.send_replace(true);
+                if let Some(caller) = caller {
+                    drop(caller.send(Ok(())));
+                }
+                Ok(())
+            }
+            (Err(error), Some(caller)) => {
+                drop(caller.send(Err(error)));
+                Err(Box::new(CallerTold))
+            }
+            (Err(error), None) => Err(Box::new(Halt::RecoveryFailed(Arc::new(error)))),
+        }
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Inbox<A>>,
+        message: Inbox<A>,
+        state: &mut State<A>,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(engine) = &mut state.engine else {
+            return Ok(());
+        };
+        match message {
+            Inbox::Command(command) => engine.process(command).await?,
+            Inbox::Wake => engine.refresh().await?,
+            Inbox::Finish => myself.stop(None),
+        }
+        if engine.stop_is_due() {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        _myself: ActorRef<Inbox<A>>,
+        state: &mut State<A>,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(engine) = &state.engine {
+            engine.settled().await;
+        }
+        // Before the supervisor is told: it gets the state.
+        state.engine = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! Where all references of one persistent actor find its present life.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use journal_core::{
+    Admission, BoxedCommand, EventSourced, InvalidPersistenceId, PersistError, Persistence, PersistenceId,
+    Persistent,
+};
+use ractor::{ActorCell, SpawnErr};
+use tokio::runtime::Handle;
+
+use crate::life::{Inbox, Life, Start};
+
+pub(crate) struct Slot<A: EventSourced> {
+    pub(crate) id: PersistenceId,
+    pub(crate) persistent: Persistent<A>,
+    pub(crate) persistence: Persistence,
+    pub(crate) admission: Admission,
+    runtime: Handle,
+    phase: Mutex<Phase<A>>,
+}
+
+enum Phase<A: EventSourced> {
+    /// It lives, or its supervisor is about to see that it does not.
+    Live(Life<A>),
+    /// Stopped because another has the id; the next command begins a new life.
+    Dormant,
+    /// No further life; the last one may still be at its end.
+    Closed(Option<Life<A>>),
+}
+
+/// Why a command did not get into the mailbox.
+pub(crate) enum Refused<A: EventSourced> {
+    Overloaded(BoxedCommand<A>, PersistError),
+    Closed,
+}
+
+impl<A: EventSourced> Slot<A> {
+    /// On the runtime where all lives run.
+    pub(crate) fn new(
+        persistent: Persistent<A>,
+        persistence: Persistence,
+    ) -> Result<Arc<Self>, InvalidPersistenceId> {
+        Ok(Arc::new(Self {
+            id: PersistenceId::new(persistent.id())?,
+            admission: persistent.admission(),
+            persistent,
+            persistence,
+            runtime: Handle::current(),
+            phase: Mutex::new(Phase::Dormant),
+        }))
+    }
+
+    /// Begins a life, unless closed.
+    pub(crate) fn begin(self: &Arc<Self>, supervisor: ActorCell, start: Start) -> Result<(), SpawnErr> {
+        let mut phase = self.phase();
+        if !matches!(*phase, Phase::Closed(_)) {
+            *phase = Phase::Live(self.new_life(supervisor, start)?);
+        }
+        Ok(())
+    }
+
+    fn new_life(self: &Arc<Self>, supervisor: ActorCell, start: Start) -> Result<Life<A>, SpawnErr> {
+        // Whoever sends a command to a dormant actor may be on no runtime.
+        let _entered = self.runtime.enter();
+        Life::begin(self.clone(), supervisor, start)
+    }
+
+    /// Puts a command into the mailbox of the present life, or of a new one.
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        supervisor: &ActorCell,
+        command: BoxedCommand<A>,
+    ) -> Result<(), Refused<A>> {
+        let command = command
+            .admit(&self.admission)
+            .map_err(|(command, overloaded)| Refused::Overloaded(command, overloaded))?;
+        let actor = {
+            let mut phase = self.phase();
+            if matches!(*phase, Phase::Dormant) {
+                let life = self.new_life(supervisor.clone(), Start::default());
+                *phase = Phase::Live(life.map_err(|_| Refused::Closed)?);
+            }
+            match &*phase {
+                Phase::Live(life) => life.actor().clone(),
+                Phase::Dormant | Phase::Closed(_) => return Err(Refused::Closed),
+            }
+        };
+        actor
+            .send_message(Inbox::Command(command))
+            .map_err(|_| Refused::Closed)
+    }
+
+    /// The next command begins a new life.
+    pub(crate) fn rest(&self) {
+        let mut phase = self.phase();
+        if let Phase::Live(_) = *phase {
+            *phase = Phase::Dormant;
+        }
+    }
+
+    /// No further life; returns the last one, which may have ended.
+    pub(crate) fn close(&self) -> Option<Life<A>> {
+        let mut phase = self.phase();
+        let last = phase.life().cloned();
+        *phase = Phase::Closed(last.clone());
+        last
+    }
+
+    /// The present life, which may have ended.
+    pub(crate) fn life(&self) -> Option<Life<A>> {
+        self.phase().life().cloned()
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase<A>> {
+        // Nothing panics under the lock half-way through a change.
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A: EventSourced> Phase<A> {
+    fn life(&self) -> Option<&Life<A>> {
+        match self {
+            Self::Live(life) => Some(life),
+            Self::Dormant => None,
+            Self::Closed(last) => last.as_ref(),
+        }
+    }
+}
