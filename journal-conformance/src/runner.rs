@@ -87,6 +87,8 @@ pub enum Outcome {
     NotApplicable(String),
     /// The subject's engine is not there.
     Absent(Absent),
+    /// This process was started to run another case, alone.
+    NotThisOne,
     /// The subject is wrong; the text is the panic's.
     Failed(String),
     /// The case did not end within this time.
@@ -137,7 +139,7 @@ where
     let key = format!("{} on {}", case.name, subject.label);
     match env::var(CHILD) {
         Ok(wanted) if wanted == key => answer(&within_deadline(case, subject.deadline, create)),
-        Ok(_) => Outcome::NotApplicable("this process was started for another case".to_owned()),
+        Ok(_) => Outcome::NotThisOne,
         Err(_) if case.is_isolated() => in_child(subject, &key),
         Err(_) => within_deadline(case, subject.deadline, create),
     }
@@ -153,7 +155,7 @@ where
 {
     let name = case.name;
     match check(case, subject, create) {
-        Outcome::Passed => {}
+        Outcome::Passed | Outcome::NotThisOne => {}
         Outcome::NotApplicable(reason) => note(&format!("{}: not applicable: {reason}", subject.test)),
         Outcome::Absent(Absent { engine, reason }) => {
             assert!(!is_required(&engine), "{engine} is required but absent: {reason}");
@@ -255,7 +257,7 @@ fn in_child(subject: &Subject, key: &str) -> Outcome {
 /// Answers the parent in one line and ends the process: the rest of its test is the parent's business.
 fn answer(outcome: &Outcome) -> ! {
     let line = match outcome {
-        Outcome::Passed => "passed".to_owned(),
+        Outcome::Passed | Outcome::NotThisOne => "passed".to_owned(),
         Outcome::NotApplicable(reason) => format!("not-applicable {reason}"),
         Outcome::Absent(absent) => format!("absent {} {}", absent.engine, absent.reason),
         Outcome::Failed(reason) => format!("failed {reason}"),

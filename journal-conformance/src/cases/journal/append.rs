@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use journal_core::{AtomicWrite, ErrorKind, Outcome, ReplayRange, SequenceNr};
-use tokio::{
-    sync::oneshot::{self, error::TryRecvError},
-    task::JoinSet,
-};
+use futures_util::{StreamExt, future::join};
+use journal_core::{AtomicWrite, ErrorKind, Journal, Outcome, PersistenceId, ReplayRange, SequenceNr};
+use tokio::task::JoinSet;
 
 use crate::{
     journal::{Driven, JournalUnderTest, event, id, singles, writes},
@@ -72,33 +69,35 @@ pub(crate) async fn is_seen_by_another_process_after_ok(store: &mut JournalUnder
     Ok(())
 }
 
-/// G1: a reader that runs beside the writer sees each atomic write whole or not at all.
+const WRITE: u64 = 7;
+
+/// Reads `id` again and again; every write of it has [`WRITE`] events.
+async fn assert_no_part_is_seen(journal: &dyn Journal, id: &PersistenceId, reads: usize) {
+    for _ in 0..reads {
+        let highest = journal.highest(id).await;
+        let last = journal.numbers(id, ReplayRange::ALL).await.pop().unwrap_or(0);
+        assert_eq!(highest % WRITE, 0, "the bounds show a part of an atomic write");
+        assert_eq!(last % WRITE, 0, "a replay shows a part of an atomic write");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// G1: readers beside the writer, on its thread and on another, see each atomic write whole or not at all.
 pub(crate) async fn is_atomic_for_a_concurrent_reader(store: &mut JournalUnderTest) -> Verdict {
-    const SIZE: u64 = 7;
     let id = id("account|1");
     let mut claim = store.journal().claimed(&id).await;
     let (journal, read) = (store.shared(), id.clone());
-    let (stop, mut stopped) = oneshot::channel::<()>();
-    let mut reader = JoinSet::new();
-    reader.spawn(async move {
-        let mut reads = 0;
-        while stopped.try_recv() == Err(TryRecvError::Empty) || reads == 0 {
-            let highest = journal.highest(&read).await;
-            let last = journal.numbers(&read, ReplayRange::ALL).await.pop().unwrap_or(0);
-            assert_eq!(highest % SIZE, 0, "the bounds show a part of an atomic write");
-            assert_eq!(last % SIZE, 0, "a replay shows a part of an atomic write");
-            reads += 1;
-            tokio::task::yield_now().await;
-        }
-    });
-    for _ in 0..40 {
-        let events: Vec<_> = (0..SIZE).map(|part| event(part.to_string())).collect();
-        let write = Arc::from([AtomicWrite::from(events)]);
-        store.journal().write(&mut claim, write).await.expect("stored");
-        tokio::task::yield_now().await;
+    let mut readers = JoinSet::new();
+    readers.spawn(async move { assert_no_part_is_seen(&*journal, &read, 300).await });
+    for _ in 0..30 {
+        let events: Vec<_> = (0..WRITE).map(|part| event(part.to_string())).collect();
+        let write = store
+            .journal()
+            .write(&mut claim, Arc::from([AtomicWrite::from(events)]));
+        let (stored, ()) = join(write, assert_no_part_is_seen(store.journal(), &id, 10)).await;
+        stored.expect("stored");
     }
-    drop(stop);
-    reader.join_all().await;
+    readers.join_all().await;
     Ok(())
 }
 

@@ -135,7 +135,7 @@ pub(crate) async fn acknowledges_one_of_many_writers(store: &mut JournalUnderTes
             let fits = matches!(result, Ok(_) | Err(ErrorKind::Fenced | ErrorKind::Conflict));
             assert!(fits, "{results:?}");
         }
-        assert_eq!(store.journal().texts(&id).await, [winner.clone()]);
+        assert_eq!(store.journal().texts(&id).await, std::slice::from_ref(winner));
     }
     Ok(())
 }

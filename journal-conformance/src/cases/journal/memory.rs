@@ -34,7 +34,7 @@ pub(crate) async fn of_a_replay_does_not_grow_with_the_stream(store: &mut Journa
     assert!(
         grown < ROOM,
         "replaying {} MiB took {} MiB of memory",
-        EVENTS * BYTES as u64 >> 20,
+        (EVENTS * BYTES as u64) >> 20,
         grown >> 20
     );
     Ok(())
