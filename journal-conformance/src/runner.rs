@@ -158,7 +158,11 @@ where
         Outcome::Passed | Outcome::NotThisOne => {}
         Outcome::NotApplicable(reason) => note(&format!("{}: not applicable: {reason}", subject.test)),
         Outcome::Absent(Absent { engine, reason }) => {
-            assert!(!is_required(&engine), "{engine} is required but absent: {reason}");
+            let required = env::var("JOURNAL_REQUIRE").unwrap_or_default();
+            assert!(
+                !names(&required, &engine),
+                "{engine} is required but absent: {reason}"
+            );
             note(&format!(
                 "{}: ignored: {engine} is absent: {reason}",
                 subject.test
@@ -169,8 +173,9 @@ where
     }
 }
 
-fn is_required(engine: &str) -> bool {
-    env::var("JOURNAL_REQUIRE").is_ok_and(|names| names.split(',').any(|name| name.trim() == engine))
+/// True if `required`, names with commas between them, has the engine among them.
+fn names(required: &str, engine: &str) -> bool {
+    required.split(',').any(|name| name.trim() == engine)
 }
 
 /// Written past the capture of test output: what did not run must be seen although the test counts as passed.
@@ -267,4 +272,78 @@ fn answer(outcome: &Outcome) -> ! {
     let _ = writeln!(out, "\n{ANSWER}{}", line.replace('\n', " "));
     let _ = out.flush();
     process::exit(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(run: Run<()>, created: Result<(), Absent>) -> Outcome {
+        let case = Case {
+            name: "runner::case",
+            run,
+        };
+        within_deadline(case, Duration::from_millis(200), || async { created })
+    }
+
+    #[test]
+    fn a_case_passes_fails_or_does_not_apply() {
+        assert_eq!(outcome(|()| Box::pin(async { Ok(()) }), Ok(())), Outcome::Passed);
+        assert_eq!(
+            outcome(|()| Box::pin(async { panic!("wrong {}", 5) }), Ok(())),
+            Outcome::Failed("wrong 5".to_owned())
+        );
+        assert_eq!(
+            outcome(|()| Box::pin(async { NotApplicable::because("no tags") }), Ok(())),
+            Outcome::NotApplicable("no tags".to_owned())
+        );
+    }
+
+    #[test]
+    fn an_absent_engine_is_not_tested() {
+        let absent = Absent {
+            engine: "kafka".to_owned(),
+            reason: "no broker at localhost:9092".to_owned(),
+        };
+        let never = outcome(|()| Box::pin(async { panic!("it ran") }), Err(absent.clone()));
+        assert_eq!(never, Outcome::Absent(absent));
+    }
+
+    #[test]
+    fn a_case_that_waits_for_ever_ends_at_its_deadline() {
+        let waits = outcome(|()| Box::pin(std::future::pending()), Ok(()));
+        assert_eq!(waits, Outcome::TimedOut(Duration::from_millis(200)));
+    }
+
+    #[test]
+    fn a_case_that_blocks_its_thread_ends_at_its_deadline() {
+        let blocks = outcome(
+            |()| {
+                Box::pin(async {
+                    loop {
+                        thread::park();
+                    }
+                })
+            },
+            Ok(()),
+        );
+        assert_eq!(blocks, Outcome::TimedOut(Duration::from_millis(200)));
+    }
+
+    #[test]
+    fn required_engines_are_named_with_commas_between() {
+        assert!(names("kafka, cassandra", "kafka"));
+        assert!(names("kafka, cassandra", "cassandra"));
+        assert!(!names("kafka,cassandra", "cassandra2"));
+        assert!(!names("", "kafka"));
+    }
+
+    #[test]
+    fn a_subject_knows_the_name_of_its_test() {
+        let deadline = Duration::from_secs(1);
+        let nested = Subject::new("", "memory::concrete::replay", "is_whole", deadline);
+        assert_eq!(nested.test, "concrete::replay::is_whole");
+        let top = Subject::new("", "memory", "is_whole", deadline);
+        assert_eq!(top.test, "is_whole");
+    }
 }

@@ -62,6 +62,7 @@ async fn assert_whole_writes(store: &JournalUnderTest, dropped: &Claim, at_least
 
 /// G8: a dropped append leaves the claim spent, and happens whole or not at all.
 pub(crate) async fn of_an_append_tears_no_write(store: &mut JournalUnderTest) -> Verdict {
+    store.needs_fencing()?;
     for (round, patience) in patiences().enumerate() {
         let mut claim = store.journal().claimed(&id(&format!("account|{round}"))).await;
         match dropped_after(patience, store.journal().write(&mut claim, two_writes())).await {
@@ -80,6 +81,7 @@ pub(crate) async fn of_an_append_tears_no_write(store: &mut JournalUnderTest) ->
 
 /// G8, in a group.
 pub(crate) async fn of_a_group_tears_no_write(store: &mut JournalUnderTest) -> Verdict {
+    store.needs_fencing()?;
     for (round, patience) in patiences().take(20).enumerate() {
         let ids = [1, 2, 3].map(|part| id(&format!("account|{round}|{part}")));
         let claims = join_all(ids.iter().map(|id| store.journal().claimed(id))).await;

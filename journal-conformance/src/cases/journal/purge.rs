@@ -47,6 +47,7 @@ pub(crate) async fn starts_a_new_life(store: &mut JournalUnderTest) -> Verdict {
 
 /// G5: appends under a claim from before it fail, before and after the next life begins.
 pub(crate) async fn ends_all_claims(store: &mut JournalUnderTest) -> Verdict {
+    store.needs_fencing()?;
     let id = id("account|1");
     let journal = store.journal();
     for next_life in [false, true] {
@@ -72,6 +73,7 @@ pub(crate) async fn ends_all_claims(store: &mut JournalUnderTest) -> Verdict {
 
 /// G5: also a claim that never wrote.
 pub(crate) async fn ends_a_claim_that_never_wrote(store: &mut JournalUnderTest) -> Verdict {
+    store.needs_fencing()?;
     let id = id("account|1");
     let journal = store.journal();
     let mut claim = journal.claimed(&id).await;
