@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, future::ready, stream};
 use journal_core::{
-    AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Deletion, EncodedEvent, ErrorKind,
-    EventStream, Journal, JournalError, JournalInfo, Operation, Outcome, PersistenceId, Record, ReplayRange,
-    SequenceNr, WriterId,
+    AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Deletion, EncodedEvent, Epoch, ErrorKind,
+    EventStream, Incarnation, Journal, JournalError, JournalInfo, Operation, Outcome, PersistenceId, Record,
+    ReplayRange, SequenceNr, WriterId,
 };
 use tokio::task::yield_now;
 
@@ -181,6 +181,8 @@ faults! {
     2 goes_on_after_a_shutdown IgnoresShutdown;
     3 stores_the_rest_of_a_rejected_append StoresTheRest;
     3 consumes_numbers_on_rejection ConsumesNumbers;
+    3 accepts_appends_without_writes AcceptsEmptyAppends;
+    3 leaves_the_id_out_of_errors LeavesTheIdOut;
     3 calls_trouble_a_rejection CallsTroubleRejection;
     3 mixes_up_group_results MixesUpResults;
     3 fails_a_group_as_one FailsAsOne;
@@ -188,6 +190,8 @@ faults! {
     4 acknowledges_fenced_writers AcknowledgesFenced;
     4 keeps_the_claim_after_unknown KeepsTheClaim;
     4 ignores_the_expected_number IgnoresExpected;
+    4 gives_all_claims_one_epoch OneEpoch;
+    5 shows_another_incarnation ShowsAnotherIncarnation;
     5 stores_after_a_later_claim StoresLate;
     5 reuses_numbers_after_deleting_everything ReusesNumbers;
     5 loses_the_highest_on_restart LosesTheHighest::default();
@@ -197,7 +201,8 @@ faults! {
     6 stops_before_the_upper_bound OtherRange(|range| ReplayRange { to: range.to.previous(), ..range });
     6 starts_after_the_lower_bound OtherRange(|range| ReplayRange { from: range.from.max(SequenceNr::FIRST).next(), ..range });
     6 ignores_max OtherRange(|range| range.max(u64::MAX));
-    6 refuses_to_start_from_zero RefusesZero;
+    6 refuses_to_start_from_zero Refuses(|range| range.from == SequenceNr::ZERO);
+    6 refuses_crossed_bounds Refuses(|range| range.from > range.to);
     6 delivers_backwards Backwards;
     6 replays_deleted_events ReplaysDeleted;
     6 ends_a_replay_silently OtherEnd(|events| EventStream::new(events.map_ok(|record| vec![record]).take(256)));
@@ -461,6 +466,45 @@ impl WrongJournal for ConsumesNumbers {
 }
 
 #[derive(Debug)]
+struct AcceptsEmptyAppends;
+
+#[async_trait]
+impl WrongJournal for AcceptsEmptyAppends {
+    async fn append(
+        &self,
+        right: &SimulatedJournal,
+        claim: &mut Claim,
+        expected: SequenceNr,
+        writes: Arc<[AtomicWrite]>,
+    ) -> Stored {
+        if writes.is_empty() {
+            return Ok(Appended {
+                first: expected.next(),
+                last: expected,
+            });
+        }
+        right.append(claim, expected, writes).await
+    }
+}
+
+#[derive(Debug)]
+struct LeavesTheIdOut;
+
+#[async_trait]
+impl WrongJournal for LeavesTheIdOut {
+    async fn append(
+        &self,
+        right: &SimulatedJournal,
+        claim: &mut Claim,
+        expected: SequenceNr,
+        writes: Arc<[AtomicWrite]>,
+    ) -> Stored {
+        let stored = right.append(claim, expected, writes).await;
+        stored.map_err(|error| JournalError::not_stored(error.kind(), Operation::Append, "failed"))
+    }
+}
+
+#[derive(Debug)]
 struct CallsTroubleRejection;
 
 #[async_trait]
@@ -592,6 +636,52 @@ impl WrongJournal for IgnoresExpected {
     ) -> Stored {
         let highest = claim.highest();
         right.append(claim, highest, writes).await
+    }
+}
+
+/// Hands out claims of its own and keeps the right ones in them.
+#[derive(Debug)]
+struct OneEpoch;
+
+#[async_trait]
+impl WrongJournal for OneEpoch {
+    async fn claim(
+        &self,
+        right: &SimulatedJournal,
+        id: &PersistenceId,
+        writer: WriterId,
+    ) -> Result<Claim, JournalError> {
+        let claim = right.claim(id, writer).await?;
+        let (incarnation, bounds) = (claim.incarnation(), *claim.bounds());
+        let same = Claim::new(id.clone(), writer, Epoch::from_u64(1), incarnation, bounds);
+        Ok(same.with_backend(claim))
+    }
+
+    async fn append(
+        &self,
+        right: &SimulatedJournal,
+        claim: &mut Claim,
+        expected: SequenceNr,
+        writes: Arc<[AtomicWrite]>,
+    ) -> Stored {
+        let appended = claim.begin(expected, &writes, &right.capabilities())?;
+        let kept = claim.backend_mut::<Claim>().expect("put there by claim");
+        let stored = right.append(kept, expected, writes).await.map(drop);
+        claim.settle(appended, stored)
+    }
+}
+
+#[derive(Debug)]
+struct ShowsAnotherIncarnation;
+
+#[async_trait]
+impl WrongJournal for ShowsAnotherIncarnation {
+    async fn bounds(&self, right: &SimulatedJournal, id: &PersistenceId) -> Result<Bounds, JournalError> {
+        let bounds = right.bounds(id).await?;
+        Ok(Bounds {
+            incarnation: bounds.incarnation.map(|_| Incarnation::from_bytes([1; 16])),
+            ..bounds
+        })
     }
 }
 
@@ -743,17 +833,13 @@ impl WrongJournal for OtherRange {
 }
 
 #[derive(Debug)]
-struct RefusesZero;
+struct Refuses(fn(ReplayRange) -> bool);
 
-impl WrongJournal for RefusesZero {
+impl WrongJournal for Refuses {
     fn replay(&self, right: &SimulatedJournal, id: &PersistenceId, range: ReplayRange) -> EventStream {
-        if range.from == SequenceNr::ZERO {
-            let message = "numbers start at 1";
-            return EventStream::failed(JournalError::not_stored(
-                ErrorKind::Config,
-                Operation::Replay,
-                message,
-            ));
+        if (self.0)(range) {
+            let error = JournalError::not_stored(ErrorKind::Config, Operation::Replay, "an illegal range");
+            return EventStream::failed(error.with_id(id));
         }
         right.replay(id, range)
     }
