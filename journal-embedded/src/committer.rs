@@ -231,6 +231,11 @@ impl Committer {
         true
     }
 
+    /// True once it takes no more requests.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queue.lock().closed
+    }
+
     /// Lets the committer finish what is queued, and waits until it has.
     pub(crate) fn close(&self) {
         self.queue.close();

@@ -404,6 +404,7 @@ impl Journal for EmbeddedJournal {
 
     async fn flush(&self) -> Result<(), JournalError> {
         match self.shared.config.durability {
+            Durability::Disk if self.shared.committer.is_closed() => Err(closed(Operation::Flush)),
             Durability::Disk => Ok(()),
             Durability::OsBuffer => self.shared.request(Operation::Flush, Request::Flush).await,
         }
