@@ -111,9 +111,7 @@ impl<A: EventSourced> Engine<A> {
         };
         match recover.run(None).await {
             Err(error) => {
-                // The original goes to the caller, a description to the model.
-                let told = RecoveryError::Config(error.to_string());
-                actor.signal(Signal::RecoveryFailed(Arc::new(told)));
+                tell_failure(&actor, &error);
                 actor.retire();
                 Err(error)
             }
@@ -142,8 +140,13 @@ impl<A: EventSourced> Engine<A> {
                     stopping: false,
                     options,
                 };
-                engine.begin(snapshot, replayed);
-                Ok(engine)
+                match engine.begin(snapshot, replayed) {
+                    Ok(()) => Ok(engine),
+                    Err(error) => {
+                        tell_failure(&engine.actor, &error);
+                        Err(error)
+                    }
+                }
             }
         }
     }
@@ -224,11 +227,7 @@ impl<A: EventSourced> Engine<A> {
                 accept_deleted_prefix: self.options.accept_deleted_prefix,
             };
             match recover.run(self.cell.take_unknown()).await {
-                Err(error) => {
-                    let error = Arc::new(error);
-                    self.actor.signal(Signal::RecoveryFailed(error.clone()));
-                    return Err(Halt::RecoveryFailed(error));
-                }
+                Err(error) => return Err(self.recovery_failed(error)),
                 Ok(Recovered {
                     claim,
                     state,
@@ -249,14 +248,23 @@ impl<A: EventSourced> Engine<A> {
                     // Who was to wake the stash may be lost with the state.
                     self.stash.append(&mut self.queue);
                     std::mem::swap(&mut self.stash, &mut self.queue);
-                    self.begin(snapshot, replayed);
+                    self.begin(snapshot, replayed)
+                        .map_err(|error| self.recovery_failed(error))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn begin(&mut self, snapshot: SequenceNr, replayed: u64) {
+    fn recovery_failed(&self, error: RecoveryError) -> Halt {
+        let error = Arc::new(error);
+        self.actor.signal(Signal::RecoveryFailed(error.clone()));
+        Halt::RecoveryFailed(error)
+    }
+
+    /// # Errors
+    /// If `recovered` panics: another recovery in place would only repeat it at once.
+    fn begin(&mut self, snapshot: SequenceNr, replayed: u64) -> Result<(), RecoveryError> {
         let highest = self.newest;
         self.actor.signal(Signal::RecoveryCompleted {
             highest,
@@ -278,7 +286,11 @@ impl<A: EventSourced> Engine<A> {
             );
         }
         let handled = handle_recovered(&*self.model, &self.state);
-        self.take(handled);
+        self.take(handled)
+            .map_err(|message| RecoveryError::RecoveredPanicked {
+                id: self.actor.id.clone(),
+                message,
+            })
     }
 
     async fn handle_queue(&mut self) -> Result<(), Halt> {
@@ -313,7 +325,8 @@ impl<A: EventSourced> Engine<A> {
             return self.refuse(command, overloaded);
         }
         let handled = command.handle(&*self.model, &self.state);
-        self.take(handled);
+        // Whoever panicked is answered, and the next command recovers.
+        drop(self.take(handled));
     }
 
     fn refuse(&self, command: BoxedCommand<A>, error: PersistError) {
@@ -322,12 +335,15 @@ impl<A: EventSourced> Engine<A> {
         }
     }
 
-    fn take(&mut self, handled: Handled<A>) {
+    /// # Errors
+    /// The text of a panic.
+    fn take(&mut self, handled: Handled<A>) -> Result<(), Arc<str>> {
         match handled {
-            Handled::Panicked { reply, message } => self.panicked(reply, message),
+            Handled::Panicked { reply, message } => Err(self.panicked(reply, message)),
             Handled::Stashed { command, also } => {
                 self.stash.push_back(command);
                 self.after(also);
+                Ok(())
             }
             Handled::Effect {
                 events,
@@ -346,7 +362,7 @@ impl<A: EventSourced> Engine<A> {
         runs: Vec<Outer<A::State>>,
         also: Also,
         mut reply: Box<dyn PendingReply<A::State>>,
-    ) {
+    ) -> Result<(), Arc<str>> {
         let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(&events, also)));
         let write = match prepared {
             Ok(Ok(write)) => write,
@@ -356,9 +372,10 @@ impl<A: EventSourced> Engine<A> {
                     refusal: Some(refusal),
                     ..Held::default()
                 };
-                return self.enqueue(None, held);
+                self.enqueue(None, held);
+                return Ok(());
             }
-            Err(panic) => return self.panicked(reply, panic_message(&*panic)),
+            Err(panic) => return Err(self.panicked(reply, panic_message(&*panic))),
         };
         let before = self.newest;
         let after = before.checked_add(events.len() as u64).unwrap_or(SequenceNr::MAX);
@@ -372,7 +389,7 @@ impl<A: EventSourced> Engine<A> {
             (runs, self.duties(before, also))
         }));
         match finished {
-            Err(panic) => self.panicked(reply, panic_message(&*panic)),
+            Err(panic) => Err(self.panicked(reply, panic_message(&*panic))),
             Ok((runs, duties)) => {
                 self.enqueue(
                     write,
@@ -384,6 +401,7 @@ impl<A: EventSourced> Engine<A> {
                     },
                 );
                 self.after(also);
+                Ok(())
             }
         }
     }
@@ -553,7 +571,7 @@ impl<A: EventSourced> Engine<A> {
         self.stopping |= also.stop;
     }
 
-    fn panicked(&self, reply: Box<dyn HeldReply>, message: Arc<str>) {
+    fn panicked(&self, reply: Box<dyn HeldReply>, message: Arc<str>) -> Arc<str> {
         tracing::error!(persistence_id = %self.actor.id, %message, "a handler panicked");
         self.cell.close();
         self.actor.signal(Signal::HandlerPanicked(message.clone()));
@@ -561,9 +579,16 @@ impl<A: EventSourced> Engine<A> {
             reply: Some(reply),
             ..Held::default()
         };
-        self.actor.fail(held, &PersistError::Panicked(message));
+        self.actor.fail(held, &PersistError::Panicked(message.clone()));
         self.actor.wake();
+        message
     }
+}
+
+/// The original goes to the caller, a description to the model.
+fn tell_failure(actor: &Arc<Actor>, error: &RecoveryError) {
+    let told = RecoveryError::Config(error.to_string());
+    actor.signal(Signal::RecoveryFailed(Arc::new(told)));
 }
 
 /// The error of a command that came after the one that was fenced.

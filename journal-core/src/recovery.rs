@@ -69,6 +69,14 @@ pub enum RecoveryError {
         /// The claim's highest number.
         highest: SequenceNr,
     },
+    /// The model's `recovered` panicked.
+    #[error("recovery of {id}: `recovered` panicked: {message}")]
+    RecoveredPanicked {
+        /// The id.
+        id: PersistenceId,
+        /// The panic's text.
+        message: Arc<str>,
+    },
     /// A handler of the model panicked.
     #[error("recovery of {id}: `apply` panicked at {sequence_nr}: {message}")]
     Panicked {
