@@ -1,19 +1,33 @@
-//! A journal under the test's control, a small model, and the smallest adapter: a task that owns the engine.
+//! A journal and a snapshot store under the test's control, a small model, and the smallest adapter: a task that owns
+//! the engine.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
+    future::pending,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use journal_core::{
-    Appended, AtomicWrite, Bounds, BoxedCommand, Capabilities, Claim, Command, Deletion, Durability, Effect,
-    Effects, Engine, ErrorKind, Event, EventSourced, EventStream, Halt, Handles, Journal, JournalError,
-    JournalInfo, MemoryJournal, Operation, PersistError, Persistence, PersistenceId, Persistent,
-    RecoveryError, ReplayRange, SequenceNr, Signal, WriterId, persistent,
+    Admission, AppendPart, Appended, AtomicWrite, Bounds, BoxedCommand, Capabilities, Claim, Command,
+    Deletion, Durability, Effect, Effects, EncodedEvent, Engine, ErrorKind, Event, EventSerializer,
+    EventSourced, EventStream, FromFailure, Halt, Handles, Incarnation, Journal, JournalError, JournalInfo,
+    Loaded, MemoryJournal, MessagePack, Operation, PersistError, Persistence, PersistenceBuilder,
+    PersistenceId, Persistent, Record, RecoveryError, ReplayRange, SelectionCriteria, SequenceNr, Signal,
+    SkippedSnapshot, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore, Timestamp, WriterId,
+    persistent,
 };
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use snapshot_store::MemorySnapshotStore;
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, Semaphore, mpsc, oneshot},
+    task::JoinHandle,
+    time::sleep,
+};
 
 /// What happens to one append.
 #[derive(Debug, Clone)]
@@ -26,22 +40,61 @@ pub(crate) enum Fate {
     StoredButUnknown,
     /// It is not stored, and the answer is lost.
     LostButUnknown,
-    /// The journal rejects this write of it.
-    RejectWrite(usize),
+    /// Another writer stores this instead, and the answer is lost.
+    OverwrittenButUnknown(Happened),
+    /// The journal rejects this write of it, or all of it.
+    Reject(Option<usize>),
     /// Another writer claims just before.
     FencedBefore,
+    /// It is stored, another writer claims just after, and the journal knows.
+    StoredThenFenced,
+    /// Another writer claims just after, and the journal does not know whether it is stored.
+    FencedUnknown,
+    /// In a group: no answer at all.
+    NoAnswer,
+    /// `Ok` with numbers that are not those asked for.
+    WrongNumbers,
     /// The journal panics.
     Panic,
+}
+
+/// What happens to one claim, replay or deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Fails,
+    Hangs,
+    Panics,
+    /// Each event of a replay comes alone, after this long.
+    Slow(Duration),
+}
+
+impl Trouble {
+    async fn strike(self, operation: Operation) -> Result<(), JournalError> {
+        match self {
+            Self::Fails => Err(JournalError::not_stored(
+                ErrorKind::Unavailable,
+                operation,
+                "the test's journal is unavailable",
+            )),
+            Self::Hangs => pending().await,
+            Self::Panics => panic!("the test's journal panics"),
+            Self::Slow(wait) => {
+                sleep(wait).await;
+                Ok(())
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Controlled {
     pub(crate) inner: MemoryJournal,
     pub(crate) fates: Mutex<VecDeque<Fate>>,
-    /// Each append takes one; `usize::MAX >> 3` = never waits.
+    pub(crate) troubles: Mutex<HashMap<Operation, VecDeque<Trouble>>>,
+    /// Each append takes one.
     pub(crate) gate: Semaphore,
-    /// Sizes, in events, of the appends that were let through, with the number of writes.
-    pub(crate) appends: Mutex<Vec<(usize, usize)>>,
+    /// The sizes of the writes, in events, of each append that was let through.
+    pub(crate) appends: Mutex<Vec<Vec<usize>>>,
     pub(crate) entered: Notify,
     pub(crate) claims: Mutex<u32>,
     pub(crate) flushes: Mutex<u32>,
@@ -51,41 +104,189 @@ pub(crate) struct Controlled {
 
 impl Controlled {
     pub(crate) fn open() -> Arc<Self> {
-        Self::with(MemoryJournal::new(), true)
+        Arc::new(Self::new(MemoryJournal::new()))
     }
 
-    pub(crate) fn with(inner: MemoryJournal, open: bool) -> Arc<Self> {
-        Arc::new(Self {
+    pub(crate) fn new(inner: MemoryJournal) -> Self {
+        Self {
             inner,
             fates: Mutex::default(),
-            gate: Semaphore::new(if open { Semaphore::MAX_PERMITS / 2 } else { 0 }),
+            troubles: Mutex::default(),
+            gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
             appends: Mutex::default(),
             entered: Notify::new(),
             claims: Mutex::default(),
             flushes: Mutex::default(),
             durability: Durability::Memory,
             group_commit: false,
-        })
+        }
     }
 
     /// A journal whose appends wait until [`Controlled::let_through`].
     pub(crate) fn gated() -> Arc<Self> {
-        Self::with(MemoryJournal::new(), false)
+        Arc::new(Self::new(MemoryJournal::new()).closed())
+    }
+
+    pub(crate) fn closed(self) -> Self {
+        Self {
+            gate: Semaphore::new(0),
+            ..self
+        }
     }
 
     pub(crate) fn let_through(&self, appends: usize) {
         self.gate.add_permits(appends);
     }
 
+    /// Waits until an append is in flight.
+    pub(crate) async fn append_entered(&self) {
+        self.entered.notified().await;
+    }
+
     pub(crate) fn fate(&self, fate: Fate) {
         self.fates.lock().unwrap().push_back(fate);
     }
+
+    pub(crate) fn trouble(&self, operation: Operation, trouble: Trouble) {
+        self.troubles
+            .lock()
+            .unwrap()
+            .entry(operation)
+            .or_default()
+            .push_back(trouble);
+    }
+
+    fn next_trouble(&self, operation: Operation) -> Option<Trouble> {
+        self.troubles.lock().unwrap().get_mut(&operation)?.pop_front()
+    }
+
+    async fn strike(&self, operation: Operation) -> Result<(), JournalError> {
+        match self.next_trouble(operation) {
+            Some(trouble) => trouble.strike(operation).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn pass(&self, writes: &[AtomicWrite]) -> Fate {
+        self.entered.notify_one();
+        self.gate.acquire().await.unwrap().forget();
+        let sizes = writes.iter().map(AtomicWrite::len).collect();
+        self.appends.lock().unwrap().push(sizes);
+        self.fates.lock().unwrap().pop_front().unwrap_or(Fate::Stored)
+    }
+
+    async fn decide(
+        &self,
+        fate: Fate,
+        claim: &mut Claim,
+        expected: SequenceNr,
+        writes: Arc<[AtomicWrite]>,
+    ) -> Result<Appended, JournalError> {
+        let inner = &self.inner;
+        let lost = |kind| JournalError::unknown(kind, Operation::Append, "the test lost the answer");
+        match fate {
+            Fate::Stored => Journal::append(inner, claim, expected, writes).await,
+            Fate::NotStored(kind) => Err(JournalError::not_stored(
+                kind,
+                Operation::Append,
+                "the test refused it",
+            )),
+            Fate::StoredButUnknown => {
+                Journal::append(inner, claim, expected, writes).await?;
+                claim.spend();
+                Err(lost(ErrorKind::Timeout))
+            }
+            Fate::LostButUnknown => {
+                claim.spend();
+                Err(lost(ErrorKind::Timeout))
+            }
+            Fate::OverwrittenButUnknown(event) => {
+                self.another_writes(claim.id(), event).await;
+                claim.spend();
+                Err(lost(ErrorKind::Timeout))
+            }
+            Fate::Reject(index) => Err(JournalError::rejected(index, "the test rejected it")),
+            Fate::FencedBefore => {
+                Journal::claim(inner, &claim.id().clone(), WriterId::random()).await?;
+                Journal::append(inner, claim, expected, writes).await
+            }
+            Fate::StoredThenFenced => {
+                let appended = Journal::append(inner, claim, expected, writes).await?;
+                Journal::claim(inner, claim.id(), WriterId::random()).await?;
+                claim.spend();
+                Ok(appended)
+            }
+            Fate::FencedUnknown => {
+                Journal::append(inner, claim, expected, writes).await?;
+                Journal::claim(inner, claim.id(), WriterId::random()).await?;
+                claim.spend();
+                Err(lost(ErrorKind::Fenced))
+            }
+            Fate::NoAnswer => panic!("only a group can be without an answer"),
+            Fate::WrongNumbers => Ok(Appended {
+                first: SequenceNr::FIRST,
+                last: SequenceNr::MAX,
+            }),
+            Fate::Panic => panic!("the test's journal panics"),
+        }
+    }
+
+    /// Another process claims the id and writes.
+    pub(crate) async fn another_writes(&self, id: &PersistenceId, event: Happened) {
+        let mut claim = Journal::claim(&self.inner, id, WriterId::random()).await.unwrap();
+        let highest = claim.highest();
+        let writes = [AtomicWrite::from(encoded(&event))];
+        Journal::append(&self.inner, &mut claim, highest, Arc::new(writes))
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn delete(&self, id: &PersistenceId, to: u64, fresh_start: bool) {
+        let incarnation = Journal::bounds(&self.inner, id).await.unwrap().incarnation;
+        let deletion = Deletion {
+            to: SequenceNr::new(to),
+            incarnation: incarnation.unwrap(),
+            fresh_start,
+        };
+        Journal::delete_to(&self.inner, id, deletion).await.unwrap();
+    }
+
+    pub(crate) async fn bounds_of(&self, id: &str) -> Bounds {
+        Journal::bounds(&self.inner, &pid(id)).await.unwrap()
+    }
+
+    /// The stored events from the first that is not deleted, and its number.
+    pub(crate) async fn stored(&self, id: &str) -> Vec<(u64, Happened)> {
+        let events = EventSerializer::<Happened>::new(Arc::new(MessagePack)).unwrap();
+        let records = Journal::replay(&self.inner, &pid(id), ReplayRange::ALL);
+        records
+            .map(|record| {
+                let record = record.unwrap();
+                let event = events.decode(&pid(id), &record).unwrap();
+                (record.sequence_nr.get(), event)
+            })
+            .collect()
+            .await
+    }
+
+    pub(crate) fn sizes(&self) -> Vec<Vec<usize>> {
+        self.appends.lock().unwrap().clone()
+    }
+}
+
+pub(crate) fn encoded(event: &Happened) -> EncodedEvent {
+    let events = EventSerializer::new(Arc::new(MessagePack)).unwrap();
+    events.encode(event, Timestamp(0)).unwrap()
+}
+
+pub(crate) fn pid(id: &str) -> PersistenceId {
+    PersistenceId::new(id).unwrap()
 }
 
 #[async_trait]
 impl Journal for Controlled {
     fn info(&self) -> JournalInfo {
-        self.inner.info()
+        Journal::info(&self.inner)
     }
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -96,6 +297,7 @@ impl Journal for Controlled {
     }
     async fn claim(&self, id: &PersistenceId, writer: WriterId) -> Result<Claim, JournalError> {
         *self.claims.lock().unwrap() += 1;
+        self.strike(Operation::Claim).await?;
         Journal::claim(&self.inner, id, writer).await
     }
     async fn append(
@@ -104,54 +306,201 @@ impl Journal for Controlled {
         expected: SequenceNr,
         writes: Arc<[AtomicWrite]>,
     ) -> Result<Appended, JournalError> {
-        self.entered.notify_one();
-        self.gate.acquire().await.unwrap().forget();
-        let events = writes.iter().map(AtomicWrite::len).sum();
-        self.appends.lock().unwrap().push((events, writes.len()));
-        let fate = self.fates.lock().unwrap().pop_front().unwrap_or(Fate::Stored);
-        let lost = |kind| JournalError::unknown(kind, Operation::Append, "the test lost the answer");
-        match fate {
-            Fate::Stored => Journal::append(&self.inner, claim, expected, writes).await,
-            Fate::NotStored(kind) => Err(JournalError::not_stored(
-                kind,
-                Operation::Append,
-                "the test refused it",
-            )),
-            Fate::StoredButUnknown => {
-                Journal::append(&self.inner, claim, expected, writes).await?;
-                claim.spend();
-                Err(lost(ErrorKind::Timeout))
+        let fate = self.pass(&writes).await;
+        self.decide(fate, claim, expected, writes).await
+    }
+    async fn append_group(&self, parts: &mut [AppendPart]) {
+        for part in parts {
+            let fate = self.pass(&part.writes).await;
+            if !matches!(fate, Fate::NoAnswer) {
+                let writes = part.writes.clone();
+                part.result = Some(self.decide(fate, &mut part.claim, part.expected, writes).await);
             }
-            Fate::LostButUnknown => {
-                claim.spend();
-                Err(lost(ErrorKind::Timeout))
-            }
-            Fate::RejectWrite(index) => Err(JournalError::rejected(Some(index), "the test rejected it")),
-            Fate::FencedBefore => {
-                Journal::claim(&self.inner, &claim.id().clone(), WriterId::random()).await?;
-                Journal::append(&self.inner, claim, expected, writes).await
-            }
-            Fate::Panic => panic!("the test's journal panics"),
         }
     }
     async fn bounds(&self, id: &PersistenceId) -> Result<Bounds, JournalError> {
+        self.strike(Operation::Bounds).await?;
         Journal::bounds(&self.inner, id).await
     }
     fn replay(&self, id: &PersistenceId, range: ReplayRange) -> EventStream {
-        Journal::replay(&self.inner, id, range)
+        let records = Journal::replay(&self.inner, id, range);
+        let Some(trouble) = self.next_trouble(Operation::Replay) else {
+            return records;
+        };
+        // One event comes, then the trouble, then the rest.
+        EventStream::new(
+            records
+                .enumerate()
+                .then(
+                    move |(index, record): (usize, Result<Record, JournalError>)| async move {
+                        if index > 0 {
+                            trouble.strike(Operation::Replay).await?;
+                        }
+                        Ok(vec![record?])
+                    },
+                )
+                .chain(stream::empty()),
+        )
     }
     async fn delete_to(&self, id: &PersistenceId, deletion: Deletion) -> Result<SequenceNr, JournalError> {
+        self.strike(Operation::DeleteTo).await?;
         Journal::delete_to(&self.inner, id, deletion).await
     }
     async fn purge(&self, id: &PersistenceId) -> Result<(), JournalError> {
         Journal::purge(&self.inner, id).await
     }
     async fn flush(&self) -> Result<(), JournalError> {
+        self.strike(Operation::Flush).await?;
         *self.flushes.lock().unwrap() += 1;
         Journal::flush(&self.inner).await
     }
     async fn shutdown(&self) -> Result<(), JournalError> {
         Journal::shutdown(&self.inner).await
+    }
+}
+
+/// What happens to one call of the snapshot store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    Fails,
+    Hangs,
+    Panics,
+    /// A load gives the newest with a payload that does not decode.
+    Garbles,
+    /// A load skips the newest as damaged.
+    Skips,
+    /// Waits for a permit of the gate.
+    Waits,
+}
+
+/// A call of the snapshot store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    Save,
+    Load,
+    List,
+    Delete,
+}
+
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    pub(crate) inner: MemorySnapshotStore,
+    pub(crate) faults: Mutex<HashMap<Call, VecDeque<Fault>>>,
+    pub(crate) gate: Semaphore,
+    /// The numbers handed over to be saved.
+    pub(crate) saves: Mutex<Vec<u64>>,
+}
+
+impl Snapshots {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemorySnapshotStore::new(),
+            faults: Mutex::default(),
+            gate: Semaphore::new(0),
+            saves: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn fault(&self, call: Call, fault: Fault) {
+        self.faults
+            .lock()
+            .unwrap()
+            .entry(call)
+            .or_default()
+            .push_back(fault);
+    }
+
+    async fn strike(&self, call: Call) -> Result<Fault, SnapshotError> {
+        let fault = self
+            .faults
+            .lock()
+            .unwrap()
+            .get_mut(&call)
+            .and_then(VecDeque::pop_front)
+            .unwrap_or(Fault::None);
+        match fault {
+            Fault::Fails => Err(SnapshotError::new("call", "the test's store fails")),
+            Fault::Hangs => pending().await,
+            Fault::Panics => panic!("the test's store panics"),
+            Fault::Waits => {
+                self.gate.acquire().await.unwrap().forget();
+                Ok(fault)
+            }
+            fault => Ok(fault),
+        }
+    }
+
+    /// The numbers of the saved snapshots, newest first.
+    pub(crate) async fn saved(&self, id: &str) -> Vec<u64> {
+        let all = self.inner.list(&pid(id), SelectionCriteria::ALL).await.unwrap();
+        all.iter().map(|snapshot| snapshot.sequence_nr.get()).collect()
+    }
+
+    /// Puts a snapshot there that no actor saved.
+    pub(crate) async fn plant(&self, id: &str, sequence_nr: u64, incarnation: Incarnation, payload: Bytes) {
+        let metadata = SnapshotMetadata {
+            persistence_id: pid(id),
+            sequence_nr: SequenceNr::new(sequence_nr),
+            incarnation,
+            timestamp: Timestamp(0),
+        };
+        self.inner.save(Snapshot { metadata, payload }).await.unwrap();
+    }
+}
+
+#[async_trait]
+impl SnapshotStore for Snapshots {
+    async fn save(&self, snapshot: Snapshot) -> Result<(), SnapshotError> {
+        self.saves
+            .lock()
+            .unwrap()
+            .push(snapshot.metadata.sequence_nr.get());
+        self.strike(Call::Save).await?;
+        self.inner.save(snapshot).await
+    }
+
+    async fn load(&self, id: &PersistenceId, criteria: SelectionCriteria) -> Result<Loaded, SnapshotError> {
+        let fault = self.strike(Call::Load).await?;
+        let mut loaded = self.inner.load(id, criteria).await?;
+        if let Some(snapshot) = &mut loaded.snapshot {
+            match fault {
+                Fault::Garbles => snapshot.payload = Bytes::from_static(b"garbled"),
+                Fault::Skips => {
+                    let before = snapshot.metadata.sequence_nr.previous();
+                    loaded = self.inner.load(id, criteria.up_to(before)).await?;
+                    loaded.skipped.push(SkippedSnapshot {
+                        location: "the newest".to_owned(),
+                        reason: "half-written".to_owned(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(loaded)
+    }
+
+    async fn list(
+        &self,
+        id: &PersistenceId,
+        criteria: SelectionCriteria,
+    ) -> Result<Vec<SnapshotMetadata>, SnapshotError> {
+        self.strike(Call::List).await?;
+        self.inner.list(id, criteria).await
+    }
+
+    async fn delete(&self, snapshot: &SnapshotMetadata) -> Result<(), SnapshotError> {
+        self.strike(Call::Delete).await?;
+        self.inner.delete(snapshot).await
+    }
+
+    async fn delete_matching(
+        &self,
+        id: &PersistenceId,
+        criteria: SelectionCriteria,
+    ) -> Result<(), SnapshotError> {
+        self.strike(Call::Delete).await?;
+        self.inner.delete_matching(id, criteria).await
     }
 }
 
@@ -161,6 +510,15 @@ pub(crate) enum Happened {
     Noted(String),
     Reset,
     ApplyPanics,
+    #[serde(serialize_with = "cannot_be_encoded")]
+    Unencodable,
+}
+
+fn cannot_be_encoded<S>(_: S) -> Result<S::Ok, S::Error>
+where
+    S: serde::Serializer,
+{
+    Err(serde::ser::Error::custom("this event cannot be encoded"))
 }
 
 impl Event for Happened {
@@ -175,9 +533,16 @@ pub(crate) struct Sum {
 }
 
 /// Sums up; tells its signals and effects to the test.
-#[derive(Debug)]
 pub(crate) struct Summing {
     pub(crate) told: mpsc::UnboundedSender<Told>,
+    pub(crate) hooks: Hooks,
+}
+
+/// What a test puts into the model.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Hooks {
+    pub(crate) recovered: Option<fn(&Summing, &Sum) -> Effect<Summing>>,
+    pub(crate) signal: Option<fn(&Signal)>,
 }
 
 #[derive(Debug, Clone)]
@@ -194,14 +559,24 @@ impl EventSourced for Summing {
     fn apply(state: &mut Sum, event: &Happened) {
         match event {
             Happened::Added(amount) => state.total += amount,
-            Happened::Noted(_) => state.notes += 1,
+            Happened::Noted(_) | Happened::Unencodable => state.notes += 1,
             Happened::Reset => *state = Sum::default(),
             Happened::ApplyPanics => panic!("apply panics"),
         }
     }
 
+    fn recovered(&self, state: &Sum) -> Effect<Self> {
+        match self.hooks.recovered {
+            Some(recovered) => recovered(self, state),
+            None => self.none(),
+        }
+    }
+
     fn signal(&self, signal: &Signal) {
         drop(self.told.send(Told::Signal(signal.clone())));
+        if let Some(hook) = self.hooks.signal {
+            hook(signal);
+        }
     }
 }
 
@@ -219,7 +594,6 @@ pub(crate) type Reply<T> = Result<T, Failure>;
 macro_rules! commands {
     ($($name:ident $( ( $($field:ty),* ) )? -> $reply:ty = |$model:ident, $state:ident, $command:pat_param| $effect:expr;)*) => {
         $(
-            #[derive(Debug, Clone)]
             pub(crate) struct $name $( ( $(pub(crate) $field),* ) )?;
             impl Command for $name { type Reply = $reply; }
             impl Handles<$name> for Summing {
@@ -239,6 +613,9 @@ commands! {
     Tell(i64) -> () = |model, _state, Tell(amount)| model.persist(Happened::Added(amount));
     Note(String) -> Reply<u64> = |model, _state, Note(text)| model.persist(Happened::Noted(text)).then_reply(|s| Ok(s.notes));
     Get -> Reply<i64> = |model, state, Get| model.reply(Ok(state.total));
+    Refuse -> Result<(), Refusal> = |model, _state, Refuse| model.reply(Err(Refusal::Validation));
+    Unencodable -> Reply<()> = |model, _state, Unencodable|
+        model.persist_all([Happened::Added(1_000), Happened::Unencodable]).then_reply(|_| Ok(()));
     Run(&'static str) -> Reply<()> = |model, _state, Run(what)| {
         let told = model.told.clone();
         model.persist(Happened::Added(1)).then_run(move |s| {
@@ -246,17 +623,57 @@ commands! {
             move || drop(told.send(Told::Effect(format!("{what} {total}"))))
         }).then_reply(|_| Ok(()))
     };
+    Do(Box<dyn FnOnce() + Send>) -> Reply<()> = |model, _state, Do(run)|
+        model.persist(Happened::Added(1)).then_run(move |_| run).then_reply(|_| Ok(()));
     PanicInHandle -> Reply<()> = |_model, _state, PanicInHandle| panic!("handle panics");
-    PanicInApply -> Reply<()> = |model, _state, PanicInApply| model.persist(Happened::ApplyPanics).then_reply(|_| Ok(()));
+    PanicInApply -> Reply<()> = |model, _state, PanicInApply|
+        model.persist_all([Happened::Added(1), Happened::ApplyPanics]).then_reply(|_| Ok(()));
+    PanicInReply -> Reply<()> = |model, _state, PanicInReply| model.persist(Happened::Added(1)).then_reply(|_| panic!("reply panics"));
+    PanicInOuter -> Reply<()> = |model, _state, PanicInOuter|
+        model.persist(Happened::Added(1)).then_run(|_| -> fn() { panic!("the outer stage panics") }).then_reply(|_| Ok(()));
     Stop -> Reply<()> = |model, _state, Stop| model.persist(Happened::Added(0)).then_stop().then_reply(|_| Ok(()));
+    Quit -> Reply<()> = |model, _state, Quit| model.none().then_stop().then_reply(|_| Ok(()));
+    RunAndStop -> Reply<()> = |model, _state, RunAndStop| {
+        let told = model.told.clone();
+        model.persist(Happened::Added(0)).then_stop()
+            .then_run(move |_| move || drop(told.send(Told::Effect("stops".to_owned())))).then_reply(|_| Ok(()))
+    };
     TakeSnapshot -> Reply<()> = |model, _state, TakeSnapshot| model.none().then_snapshot().then_reply(|_| Ok(()));
     DeleteTo(u64) -> Reply<()> = |model, _state, DeleteTo(to)| model.none().then_delete_to(SequenceNr::new(to)).then_reply(|_| Ok(()));
     Restart -> Reply<()> = |model, _state, Restart| model.persist(Happened::Reset).then_restart_from_here().then_reply(|_| Ok(()));
     RestartWrongly -> Reply<()> = |model, _state, RestartWrongly| model.persist(Happened::Added(7)).then_restart_from_here().then_reply(|_| Ok(()));
     StashUntil(i64) -> Reply<i64> = |model, state, StashUntil(total)|
         if state.total < total { model.stash(StashUntil(total)) } else { model.reply(Ok(state.total)) };
+    AddOnce(i64, i64) -> Reply<i64> = |model, state, AddOnce(total, amount)|
+        if state.total < total { model.stash(AddOnce(total, amount)) } else { model.persist(Happened::Added(amount)).then_reply(|s| Ok(s.total)) };
     AddAndUnstash(i64) -> Reply<i64> = |model, _state, AddAndUnstash(amount)|
         model.persist(Happened::Added(amount)).then_unstash_all().then_reply(|s| Ok(s.total));
+    Touch -> Touchy = |model, _state, Touch| model.persist(Happened::Added(1)).then_reply(|_| Touchy);
+    Seen(oneshot::Sender<()>) -> () = |model, _state, Seen(seen)| { drop(seen.send(())); model.none() };
+    Odd -> () = |model, _state, Odd| model.unhandled();
+}
+
+/// An error of the application.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Validation,
+    Persist(PersistError),
+}
+
+impl From<PersistError> for Refusal {
+    fn from(error: PersistError) -> Self {
+        Self::Persist(error)
+    }
+}
+
+/// A reply whose conversion from a failure panics.
+#[derive(Debug)]
+pub(crate) struct Touchy;
+
+impl FromFailure for Touchy {
+    fn from_failure(_: PersistError) -> Option<Self> {
+        panic!("the conversion panics")
+    }
 }
 
 enum Message {
@@ -267,9 +684,12 @@ enum Message {
 /// The smallest adapter.
 pub(crate) struct Mini {
     mailbox: mpsc::UnboundedSender<Message>,
-    pub(crate) task: tokio::task::JoinHandle<Result<Sum, Halt>>,
+    pub(crate) admission: Admission,
+    pub(crate) task: JoinHandle<Result<Sum, Halt>>,
     pub(crate) told: mpsc::UnboundedReceiver<Told>,
 }
+
+pub(crate) type Describe = fn(Persistent<Summing>) -> Persistent<Summing>;
 
 impl Mini {
     pub(crate) async fn spawn(persistence: &Persistence, id: &str) -> Result<Self, RecoveryError> {
@@ -281,8 +701,30 @@ impl Mini {
         id: &str,
         options: impl FnOnce(Persistent<Summing>) -> Persistent<Summing>,
     ) -> Result<Self, RecoveryError> {
+        Self::spawn_hooked(persistence, id, Hooks::default(), options).await
+    }
+
+    pub(crate) async fn spawn_hooked(
+        persistence: &Persistence,
+        id: &str,
+        hooks: Hooks,
+        options: impl FnOnce(Persistent<Summing>) -> Persistent<Summing>,
+    ) -> Result<Self, RecoveryError> {
         let (told, hears) = mpsc::unbounded_channel();
-        let persistent = options(persistent(Summing { told }, id));
+        Self::spawn_telling(persistence, id, hooks, options, told)
+            .await
+            .map(|mini| Self { told: hears, ..mini })
+    }
+
+    /// Tells also when it does not recover.
+    pub(crate) async fn spawn_telling(
+        persistence: &Persistence,
+        id: &str,
+        hooks: Hooks,
+        options: impl FnOnce(Persistent<Summing>) -> Persistent<Summing>,
+        told: mpsc::UnboundedSender<Told>,
+    ) -> Result<Self, RecoveryError> {
+        let persistent = options(persistent(Summing { told, hooks }, id));
         let (mailbox, mut messages) = mpsc::unbounded_channel();
         let wake = {
             let mailbox = mailbox.downgrade();
@@ -293,8 +735,8 @@ impl Mini {
             }
         };
         let admission = persistent.admission();
-        let mut engine = Engine::recover(persistent, persistence, admission, wake).await?;
-        let task = tokio::task::spawn(async move {
+        let mut engine = Engine::recover(persistent, persistence, admission.clone(), wake).await?;
+        let task = Handle::current().spawn(async move {
             while let Some(message) = messages.recv().await {
                 match message {
                     Message::Command(command) => engine.process(command).await?,
@@ -309,8 +751,9 @@ impl Mini {
         });
         Ok(Self {
             mailbox,
+            admission,
             task,
-            told: hears,
+            told: mpsc::unbounded_channel().1,
         })
     }
 
@@ -319,12 +762,11 @@ impl Mini {
     where
         Summing: Handles<C>,
     {
-        let (port, reply) = oneshot::channel();
-        drop(
-            self.mailbox
-                .send(Message::Command(BoxedCommand::new(command, port))),
-        );
-        reply
+        self.sender().send(command)
+    }
+
+    pub(crate) fn sender(&self) -> Sender {
+        Sender(self.mailbox.downgrade())
     }
 
     pub(crate) async fn ask<C: Command>(&self, command: C) -> C::Reply
@@ -340,18 +782,85 @@ impl Mini {
         self.task.await.unwrap()
     }
 
+    /// The actor dies where it stands.
+    pub(crate) async fn kill(self) -> mpsc::UnboundedReceiver<Told> {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+        self.told
+    }
+
     /// The next signal that `pick` wants.
-    pub(crate) async fn signal<T>(&mut self, pick: impl Fn(&Signal) -> Option<T>) -> T {
+    pub(crate) async fn signal<T>(&mut self, pick: impl FnMut(&Signal) -> Option<T>) -> T {
+        next_signal(&mut self.told, pick).await
+    }
+
+    /// The next effect.
+    pub(crate) async fn effect(&mut self) -> String {
         loop {
-            if let Told::Signal(signal) = self.told.recv().await.expect("the signal comes")
-                && let Some(picked) = pick(&signal)
-            {
-                return picked;
+            if let Told::Effect(effect) = self.told.recv().await.expect("the effect comes") {
+                return effect;
             }
         }
     }
 }
 
+pub(crate) async fn next_signal<T>(
+    told: &mut mpsc::UnboundedReceiver<Told>,
+    mut pick: impl FnMut(&Signal) -> Option<T>,
+) -> T {
+    loop {
+        if let Told::Signal(signal) = told.recv().await.expect("the signal comes")
+            && let Some(picked) = pick(&signal)
+        {
+            return picked;
+        }
+    }
+}
+
+/// Sends commands without keeping the actor alive.
+#[derive(Clone)]
+pub(crate) struct Sender(mpsc::WeakUnboundedSender<Message>);
+
+impl Sender {
+    pub(crate) fn send<C: Command>(&self, command: C) -> oneshot::Receiver<C::Reply>
+    where
+        Summing: Handles<C>,
+    {
+        let (port, reply) = oneshot::channel();
+        if let Some(mailbox) = self.0.upgrade() {
+            drop(mailbox.send(Message::Command(BoxedCommand::new(command, port))));
+        }
+        reply
+    }
+}
+
+/// Waits until the actor has handled everything sent so far.
+pub(crate) async fn handled(actor: &Mini) {
+    let (seen, was_seen) = oneshot::channel();
+    drop(actor.send(Seen(seen)));
+    was_seen.await.expect("the actor handles");
+}
+
 pub(crate) fn persistence(journal: &Arc<Controlled>) -> Persistence {
     Persistence::builder(journal.clone()).build().unwrap()
+}
+
+pub(crate) fn with_snapshots(journal: &Arc<Controlled>, snapshots: &Arc<Snapshots>) -> Persistence {
+    builder_with(journal, snapshots).build().unwrap()
+}
+
+pub(crate) fn builder_with(journal: &Arc<Controlled>, snapshots: &Arc<Snapshots>) -> PersistenceBuilder {
+    Persistence::builder(journal.clone()).snapshots(snapshots.clone())
+}
+
+/// On the test's own runtime, so that its paused clock is the hub's.
+pub(crate) fn on_this_runtime(builder: PersistenceBuilder) -> Persistence {
+    builder.runtime(Handle::current()).build().unwrap()
+}
+
+/// Waits until nothing of the id is live any more.
+pub(crate) async fn gone(persistence: &Persistence, id: &str) {
+    while persistence.is_live(&pid(id)) {
+        tokio::task::yield_now().await;
+    }
 }

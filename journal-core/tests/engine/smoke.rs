@@ -20,16 +20,16 @@ async fn a_reply_is_withheld_until_its_events_are_durable() {
     let persistence = persistence(&journal);
     let actor = Mini::spawn(&persistence, "a").await.unwrap();
     let mut first = actor.send(Add(5));
-    journal.entered.notified().await;
+    journal.append_entered().await;
     let mut read = actor.send(Get);
     let mut second = actor.send(Add(1));
-    tokio::task::yield_now().await;
+    handled(&actor).await;
     assert!(first.try_recv().is_err());
     assert!(read.try_recv().is_err());
     journal.let_through(1);
     assert_eq!(first.await.unwrap().unwrap(), 5);
     assert_eq!(read.await.unwrap().unwrap(), 5);
-    journal.entered.notified().await;
+    journal.append_entered().await;
     assert!(second.try_recv().is_err());
     journal.let_through(1);
     assert_eq!(second.await.unwrap().unwrap(), 6);
@@ -95,13 +95,14 @@ async fn a_rejected_write_fails_what_follows_and_stores_what_came_before() {
     let persistence = persistence(&journal);
     let actor = Mini::spawn(&persistence, "a").await.unwrap();
     let first = actor.send(Add(1));
-    journal.entered.notified().await;
+    journal.append_entered().await;
     let gathered: Vec<_> = [10, 20, 30]
         .into_iter()
         .map(|amount| actor.send(Add(amount)))
         .collect();
+    handled(&actor).await;
     journal.fate(Fate::Stored);
-    journal.fate(Fate::RejectWrite(1));
+    journal.fate(Fate::Reject(Some(1)));
     journal.let_through(100);
     assert_eq!(first.await.unwrap().unwrap(), 1);
     let mut replies = Vec::new();
