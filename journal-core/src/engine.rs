@@ -78,7 +78,11 @@ impl<A: EventSourced> Engine<A> {
         admission: Admission,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, RecoveryError> {
-        let Persistent { model, id, options } = persistent;
+        let Persistent {
+            model,
+            id,
+            mut options,
+        } = persistent;
         let id = PersistenceId::new(id)?;
         let config = |error: &dyn fmt::Display| RecoveryError::Config(error.to_string());
         let events = EventSerializer::new(options.event_codec.clone())?;
@@ -94,6 +98,8 @@ impl<A: EventSourced> Engine<A> {
                 &"`delete_events` deletes behind snapshots: set `snapshot_every` too",
             ));
         }
+        let limits = persistence.journal().capabilities();
+        options.append.bytes = options.append.bytes.min(limits.largest_append);
         let registration = persistence.register(id).await?;
         let actor = Actor::new(
             model.clone(),
@@ -129,7 +135,7 @@ impl<A: EventSourced> Engine<A> {
                     admission,
                     events,
                     states,
-                    limits: persistence.journal().capabilities(),
+                    limits,
                     actor,
                     cell,
                     state,

@@ -649,7 +649,7 @@ commands! {
     AddAndUnstash(i64) -> Reply<i64> = |model, _state, AddAndUnstash(amount)|
         model.persist(Happened::Added(amount)).then_unstash_all().then_reply(|s| Ok(s.total));
     Touch -> Touchy = |model, _state, Touch| model.persist(Happened::Added(1)).then_reply(|_| Touchy);
-    Seen(oneshot::Sender<()>) -> () = |model, _state, Seen(seen)| { drop(seen.send(())); model.none() };
+    Seen(oneshot::Sender<()>) -> () = |model, _state, Seen(seen)| { let _ = seen.send(()); model.none() };
     Odd -> () = |model, _state, Odd| model.unhandled();
 }
 
