@@ -1,6 +1,9 @@
-//! Durable, event-sourced actors.
+#![doc = include_str!("../README.md")]
 //!
-//! Everything of `journal-core` stands at the root, and with it the snapshot stores and the derive macros.
+//! # In this crate
+//!
+//! Everything of `journal-core` stands at the root, and with it the snapshot stores and the derive macros; the embedded
+//! journal and the adapters are modules, by feature.
 
 pub use journal_core::*;
 pub use journal_derive::*;
