@@ -82,7 +82,7 @@ impl Bare {
         // As in the journal, where it says why.
         let database = Database::builder(path)
             .cache_size(16 << 20)
-            .max_journaling_size(256 << 20)
+            .max_journaling_size(128 << 20)
             .manual_journal_persist(true)
             .open()
             .unwrap();

@@ -281,7 +281,8 @@ struct Lives {
 }
 
 impl Lives {
-    /// The life of `id`, read from the store if it is not in memory. Also a life that is read for a deletion goes into
+    /// The life of `id`, read from the store if it is not in memory: two point reads, on this thread, so that nothing
+    /// comes between them and what is queued. Also a life that is read for a deletion goes into
     /// memory: what a batch changes is not in the store until it is committed.
     fn load(
         &mut self,

@@ -115,12 +115,13 @@ impl Head {
         else {
             return Ok(None);
         };
-        let mut head = Self::decode(&row).map_err(|error| damaged(operation, id, SequenceNr::ZERO, error))?;
+        let mut head = Self::decode(&row).map_err(|error| damaged(operation, id, error))?;
         // From `removed_to` on, so that the search never passes over what was removed.
         let rows = keys::event(id, head.removed_to.next())..=keys::event(id, SequenceNr::MAX);
         if let Some((key, row)) = store.last(view, Table::Events, rows).map_err(unreadable)? {
             let first = keys::first_of(&key).unwrap_or_default();
-            let row = Row::decode(first, row).map_err(|error| damaged(operation, id, first, error))?;
+            let row = Row::decode(first, row)
+                .map_err(|error| damaged(operation, id, error).with_sequence_nr(first))?;
             head.highest = head.highest.max(row.last());
         }
         Ok(Some(head))
@@ -128,19 +129,13 @@ impl Head {
 }
 
 /// The error of a row that is no row.
-pub(crate) fn damaged(
-    operation: Operation,
-    id: &PersistenceId,
-    at: SequenceNr,
-    why: Damaged,
-) -> JournalError {
+pub(crate) fn damaged(operation: Operation, id: &PersistenceId, why: Damaged) -> JournalError {
     JournalError::not_stored(
         ErrorKind::Corrupt,
         operation,
         format!("{why}; restore the journal's directory from a backup"),
     )
     .with_id(id)
-    .with_sequence_nr(at)
 }
 
 /// The error of a read that failed.

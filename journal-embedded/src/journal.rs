@@ -156,7 +156,7 @@ fn expired(
             Ok(row) => row.last(),
             // Of a purged life nothing stays, readable or not.
             Err(_) if head.purged => first,
-            Err(error) => return Err(damaged(Operation::DeleteTo, id, first, error)),
+            Err(error) => return Err(damaged(Operation::DeleteTo, id, error).with_sequence_nr(first)),
         };
         if last > head.deleted_to {
             break;

@@ -10,7 +10,7 @@ use crate::{
     head::{Head, damaged, store_error},
     journal::Shared,
     keys,
-    record::Row,
+    record::{Damaged, Row},
     store::{Store, Table, View},
 };
 /// A chunk ends after this many events or bytes, whichever comes first; within an atomic write if need be.
@@ -117,7 +117,11 @@ impl Replay {
 
     fn decode(&self, key: &[u8], row: Bytes) -> Result<Row, JournalError> {
         let first = keys::first_of(key).unwrap_or_default();
-        Row::decode(first, row).map_err(|error| damaged(Operation::Replay, &self.id, first, error))
+        Row::decode(first, row).map_err(|error| self.damaged(first, error))
+    }
+
+    fn damaged(&self, at: SequenceNr, error: Damaged) -> JournalError {
+        damaged(Operation::Replay, &self.id, error).with_sequence_nr(at)
     }
 
     /// The next events; fewer than wanted only at the end or where rows are missing.
@@ -147,16 +151,14 @@ impl Replay {
     /// Moves events of a row into the chunk, until it is full; keeps the row if something of it is left.
     fn take(&mut self, mut row: Row, chunk: &mut Vec<Record>, bytes: &mut usize) -> Result<(), JournalError> {
         row.skip_to(self.next)
-            .map_err(|error| damaged(Operation::Replay, &self.id, row.next_number(), error))?;
+            .map_err(|error| self.damaged(row.next_number(), error))?;
         while !row.is_empty() && row.next_number() <= self.last {
             if is_full(chunk, *bytes) {
                 self.row = Some(row);
                 return Ok(());
             }
             let at = row.next_number();
-            let record = row
-                .next_event()
-                .map_err(|error| damaged(Operation::Replay, &self.id, at, error))?;
+            let record = row.next_event().map_err(|error| self.damaged(at, error))?;
             *bytes += record.event.size();
             self.next = at.next();
             chunk.push(record);

@@ -229,6 +229,11 @@ impl EmbeddedSnapshots {
             .await
             .map_err(|error| failed(operation, id, error))
     }
+
+    async fn remove(&self, id: &PersistenceId, found: &[Found]) -> Result<(), SnapshotError> {
+        let rows = found.iter().flat_map(|found| found.rows(id)).map(Change::Remove);
+        self.change("delete", id, rows.collect()).await
+    }
 }
 
 fn failed(operation: &'static str, id: &PersistenceId, error: JournalError) -> SnapshotError {
@@ -294,8 +299,27 @@ impl SnapshotStore for EmbeddedSnapshots {
         criteria: SelectionCriteria,
     ) -> Result<(), SnapshotError> {
         let found = self.find("delete", id, criteria).await?;
-        let rows = found.iter().flat_map(|found| found.rows(id)).map(Change::Remove);
-        self.change("delete", id, rows.collect()).await
+        self.remove(id, &found).await
+    }
+
+    /// In one commit.
+    async fn keep_newest(
+        &self,
+        id: &PersistenceId,
+        incarnation: Incarnation,
+        count: usize,
+    ) -> Result<(), SnapshotError> {
+        let mut found = self
+            .find("delete", id, SelectionCriteria::ALL.of(incarnation))
+            .await?;
+        let mut kept = 0;
+        found.retain(|found| {
+            let older = kept >= count;
+            // A damaged one takes no place.
+            kept += usize::from(found.description.is_ok());
+            older
+        });
+        self.remove(id, &found).await
     }
 }
 

@@ -20,7 +20,7 @@ use crate::directory::Directory;
 const EVENTS_IN_MEMORY: u64 = 32 << 20;
 const OTHERS_IN_MEMORY: u64 = 8 << 20;
 /// The log that a start has to read again at most.
-const LOG_BYTES: u64 = 256 << 20;
+const LOG_BYTES: u64 = 128 << 20;
 /// Replays are sequential: larger blocks than the default 4 KiB halve their cost, and index and cache entries are few.
 const EVENT_BLOCK: u32 = 16 << 10;
 /// Below the numbers (4 and 30) at which fjall's own commit waits, in steps of 100 ms and without an end if its workers
