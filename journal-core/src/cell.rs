@@ -190,6 +190,28 @@ impl Cell {
         None
     }
 
+    /// For the hub: its runtime was shut down; what is in flight may be stored or not.
+    pub(crate) fn hub_is_gone(self: &Arc<Self>) {
+        let error = |new: fn(ErrorKind, crate::Operation, String) -> JournalError| {
+            let message =
+                "the hub's runtime was shut down; give the persistence one that outlives its actors";
+            Arc::new(
+                new(ErrorKind::Closed, crate::Operation::Append, message.to_owned()).with_id(&self.actor.id),
+            )
+        };
+        let mut state = self.lock();
+        let failed = state.ledger.failed();
+        let in_flight = failed.in_flight.held.into_iter().map(|(_, held)| held);
+        let unknown = PersistError::Unknown(error(JournalError::unknown));
+        self.break_with(&mut state, Broken::Recover, &unknown, in_flight);
+        let never_sent = PersistError::NotStored(error(JournalError::not_stored));
+        for held in failed.behind {
+            self.actor.fail(held, &never_sent);
+        }
+        drop(state);
+        self.release_ready();
+    }
+
     fn stored(self: &Arc<Self>, state: &mut State, claim: &Claim, appended: Appended) {
         debug_assert_eq!(
             state.ledger.in_flight().map(|append| append.last),

@@ -31,6 +31,8 @@ pub(crate) struct Hub {
     queue: Mutex<VecDeque<Arc<Cell>>>,
     changed: Notify,
     closed: AtomicBool,
+    /// Its runtime was shut down: nothing is appended any more.
+    gone: AtomicBool,
 }
 
 /// An append to repeat after a wait.
@@ -50,6 +52,7 @@ impl Hub {
             queue: Mutex::default(),
             changed: Notify::new(),
             closed: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
         })
     }
 
@@ -63,6 +66,14 @@ impl Hub {
         if was_empty {
             self.changed.notify_one();
         }
+        if self.gone.load(Ordering::Acquire) {
+            self.lose_queue();
+        }
+    }
+
+    fn lose_queue(&self) {
+        let queue = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+        queue.iter().for_each(Cell::hub_is_gone);
     }
 
     /// Ends `run` once nothing is queued or in flight.
@@ -72,6 +83,7 @@ impl Hub {
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
+        let _gone = Gone(self.clone());
         let mut appends: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
         let mut groups = 0;
         let (most_groups, bytes) = if self.journal.capabilities().group_commit {
@@ -149,7 +161,8 @@ impl Hub {
                 )));
             }
         }
-        let completed = group.cells.into_iter().zip(group.parts);
+        let parts = std::mem::take(&mut group.parts);
+        let completed = std::mem::take(&mut group.cells).into_iter().zip(parts);
         completed
             .filter_map(|(cell, part)| cell.complete(part).map(|wait| (cell, wait)))
             .collect()
@@ -166,19 +179,42 @@ impl Hub {
     }
 
     async fn repeat(self: Arc<Self>, cell: Arc<Cell>, wait: Duration) -> Vec<Repeat> {
+        let mut waiting = Group {
+            cells: vec![cell],
+            parts: Vec::new(),
+        };
         tokio::time::sleep(wait).await;
         let mut group = Group::default();
-        if let Some((claim, append)) = cell.repeat_append() {
-            group.push(cell, claim, append);
+        for cell in std::mem::take(&mut waiting.cells) {
+            if let Some((claim, append)) = cell.repeat_append() {
+                group.push(cell, claim, append);
+            }
         }
         self.append(group).await
     }
 }
 
+/// Dropped with `run`, also where the runtime drops it half-way: nobody waits for a hub that is gone.
+struct Gone(Arc<Hub>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.gone.store(true, Ordering::Release);
+        self.0.lose_queue();
+    }
+}
+
+/// Appends in flight; the cells are taken out when they are completed.
 #[derive(Default)]
 struct Group {
     cells: Vec<Arc<Cell>>,
     parts: Vec<AppendPart>,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.cells.iter().for_each(Cell::hub_is_gone);
+    }
 }
 
 impl Group {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    runtime::Handle,
+    runtime::{Handle, RuntimeFlavor},
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
 };
 
@@ -69,8 +69,9 @@ impl PersistenceBuilder {
         self
     }
 
-    /// The tokio runtime that appends, snapshots and deletions run on; it needs its time driver. Default: a thread with
-    /// a runtime of its own.
+    /// The tokio runtime that appends, snapshots and deletions run on; it needs its time driver and must outlive the
+    /// actors. Default: the multi-threaded runtime that [`build`](PersistenceBuilder::build) is called on, or else a
+    /// thread with a runtime of its own (never a single-threaded one of others, where an actor would delay all writes).
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self
@@ -89,7 +90,13 @@ impl PersistenceBuilder {
             runtime,
         } = self;
         let hub = Hub::new(journal.clone());
-        let runtime = match runtime {
+        // On the runtime of the actors a reply wakes its caller without crossing threads.
+        let present = || {
+            Handle::try_current()
+                .ok()
+                .filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+        };
+        let runtime = match runtime.or_else(present) {
             Some(runtime) => {
                 runtime.spawn(hub.clone().run());
                 runtime

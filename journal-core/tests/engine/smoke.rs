@@ -1,5 +1,5 @@
 use crate::common::*;
-use journal_core::{Halt, PersistError, RecoveryError, Signal};
+use journal_core::{Halt, PersistError, Persistence, RecoveryError, Signal};
 
 #[tokio::test]
 async fn what_is_acknowledged_is_recovered() {
@@ -133,4 +133,41 @@ async fn a_handled_stop_ends_the_actor_and_frees_the_id() {
     actor.ask(Stop).await.unwrap();
     actor.task.await.unwrap().unwrap();
     Mini::spawn(&persistence, "a").await.unwrap();
+}
+
+#[test]
+fn an_actor_whose_hub_lost_its_runtime_answers_and_ends() {
+    let journal = Controlled::gated();
+    let hub = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let persistence = Persistence::builder(journal.clone())
+        .runtime(hub.handle().clone())
+        .build()
+        .unwrap();
+    let actors = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    actors.block_on(async {
+        let actor = Mini::spawn(&persistence, "a").await.unwrap();
+        let in_flight = actor.send(Add(1));
+        journal.entered.notified().await;
+        let behind = actor.send(Add(2));
+        hub.shutdown_background();
+        assert!(matches!(
+            in_flight.await.unwrap().unwrap_err().0,
+            PersistError::Unknown(_)
+        ));
+        assert!(matches!(
+            behind.await.unwrap().unwrap_err().0,
+            PersistError::NotStored(_)
+        ));
+        assert!(matches!(
+            actor.ask(Add(3)).await.unwrap_err().0,
+            PersistError::NotStored(_)
+        ));
+    });
 }
