@@ -1,7 +1,7 @@
 //! One writer.
 
-use futures_util::future::join_all;
-use journal_core::{ErrorKind, Journal, Outcome, PersistenceId, ReplayRange, WriterId};
+use futures_util::future::{join, join_all};
+use journal_core::{Claim, ErrorKind, Journal, Outcome, PersistenceId, ReplayRange, WriterId};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -186,22 +186,30 @@ pub(crate) async fn acknowledges_no_number_twice(store: &mut JournalUnderTest) -
     Ok(())
 }
 
-/// G5: when a claim returns its bounds are final: an append that was in flight is counted, or never appears.
+async fn claimed_after(journal: &dyn Journal, id: &PersistenceId, yields: usize) -> Claim {
+    for _ in 0..yields {
+        tokio::task::yield_now().await;
+    }
+    journal.claimed(id).await
+}
+
+/// G5: when a claim returns its bounds are final: an append that was in flight is counted, or never appears. The claim
+/// comes from the append's own thread and from another.
 pub(crate) async fn returns_final_bounds(store: &mut JournalUnderTest) -> Verdict {
     store.needs_fencing()?;
     for round in 0..50 {
         let id = id(&format!("account|{round}"));
         let mut former = store.journal().five(&id).await;
-        let (journal, claimed_id) = (store.shared(), id.clone());
-        let mut claims = JoinSet::new();
-        claims.spawn(async move {
-            for _ in 0..round % 5 {
-                tokio::task::yield_now().await;
-            }
-            journal.claimed(&claimed_id).await
-        });
-        let result = store.journal().write(&mut former, singles(&["a-6", "a-7"])).await;
-        let claim = claims.join_all().await.pop().expect("one claim");
+        let write = store.journal().write(&mut former, singles(&["a-6", "a-7"]));
+        let (result, claim) = if round % 2 == 0 {
+            join(write, claimed_after(store.journal(), &id, round % 5)).await
+        } else {
+            let (journal, id) = (store.shared(), id.clone());
+            let mut claims = JoinSet::new();
+            claims.spawn(async move { claimed_after(&*journal, &id, round % 5).await });
+            let (result, mut claims) = join(write, claims.join_all()).await;
+            (result, claims.pop().expect("one claim"))
+        };
         let counted = claim.highest().get();
         let texts = store.journal().texts(&id).await;
         assert_eq!(
