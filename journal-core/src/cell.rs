@@ -142,14 +142,15 @@ impl Cell {
     }
 
     fn give_up_unknown(&self) {
-        if let Some(UnknownAppend {
-            error, unresolved, ..
-        }) = self.take_unknown()
-        {
-            let error = PersistError::Unknown(error);
-            for (_, held) in unresolved.held {
-                self.actor.fail(held, &error);
-            }
+        if let Some(unknown) = self.take_unknown() {
+            self.answer_unknown(unknown);
+        }
+    }
+
+    fn answer_unknown(&self, unknown: UnknownAppend) {
+        let error = PersistError::Unknown(unknown.error);
+        for (_, held) in unknown.unresolved.held {
+            self.actor.fail(held, &error);
         }
     }
 
@@ -307,14 +308,12 @@ impl Cell {
     }
 
     fn hold_unknown(self: &Arc<Self>, state: &mut State, unknown: UnknownAppend) {
-        let abandoned = state.abandoned;
+        if state.abandoned {
+            // Nobody but the hub holds the cell, and it lets go now.
+            return self.answer_unknown(unknown);
+        }
         state.unknown = Some(unknown);
-        let wait = if abandoned {
-            Duration::ZERO
-        } else {
-            self.unknown_wait
-        };
-        let cell = Arc::downgrade(self);
+        let (cell, wait) = (Arc::downgrade(self), self.unknown_wait);
         self.actor.persistence.runtime().spawn(async move {
             tokio::time::sleep(wait).await;
             if let Some(cell) = cell.upgrade() {
