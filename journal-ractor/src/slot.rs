@@ -1,6 +1,9 @@
 //! Where all references of one persistent actor find its present life.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use journal_core::{
     Admission, BoxedCommand, EventSourced, InvalidPersistenceId, PersistError, Persistence, PersistenceId,
@@ -54,9 +57,13 @@ impl<A: EventSourced> Slot<A> {
     /// Begins a life, unless closed.
     pub(crate) fn begin(self: &Arc<Self>, supervisor: ActorCell, start: Start) -> Result<(), SpawnErr> {
         let mut phase = self.phase();
-        if !matches!(*phase, Phase::Closed(_)) {
-            *phase = Phase::Live(self.new_life(supervisor, start)?);
+        if matches!(*phase, Phase::Closed(_)) {
+            return Ok(());
         }
+        let former = mem::replace(&mut *phase, Phase::Live(self.new_life(supervisor, start)?));
+        // Not under the lock: its mailbox may go with it, and commands of users with that.
+        drop(phase);
+        drop(former);
         Ok(())
     }
 
@@ -95,7 +102,9 @@ impl<A: EventSourced> Slot<A> {
     pub(crate) fn rest(&self) {
         let mut phase = self.phase();
         if let Phase::Live(_) = *phase {
-            *phase = Phase::Dormant;
+            let former = mem::replace(&mut *phase, Phase::Dormant);
+            drop(phase);
+            drop(former);
         }
     }
 
@@ -105,6 +114,12 @@ impl<A: EventSourced> Slot<A> {
         let last = phase.life().cloned();
         *phase = Phase::Closed(last.clone());
         last
+    }
+
+    /// Lets go of the last life: a command that got into its mailbox too late to be dropped with it is dropped now.
+    pub(crate) fn forget(&self) {
+        let last = mem::replace(&mut *self.phase(), Phase::Closed(None));
+        drop(last);
     }
 
     /// The present life, which may have ended.

@@ -17,6 +17,12 @@ pub(crate) struct Supervisor<A: EventSourced, M> {
     pub(crate) accept: fn(M) -> BoxedCommand<A>,
 }
 
+impl<A: EventSourced, M> Drop for Supervisor<A, M> {
+    fn drop(&mut self) {
+        self.slot.forget();
+    }
+}
+
 /// How often it failed of late.
 #[derive(Default)]
 pub(crate) struct Failures {

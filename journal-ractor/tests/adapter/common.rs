@@ -15,12 +15,13 @@ use journal_core::{
     PersistError, Persistence, PersistenceBuilder, PersistenceId, Persistent, ReplayRange, SequenceNr,
     Signal, WriterId, persistent,
 };
-use journal_ractor::PersistentRef;
+use journal_ractor::{AskError, PersistentRef, ractor};
 use serde::{Deserialize, Serialize};
 use snapshot_store::MemorySnapshotStore;
 use tokio::{
     runtime::Handle,
     sync::{Semaphore, mpsc},
+    task::JoinHandle,
     time::Instant,
 };
 
@@ -105,6 +106,11 @@ impl Controlled {
     /// Returns when one more append is in flight.
     pub(crate) async fn entered(&self) {
         self.entered.acquire().await.unwrap().forget();
+    }
+
+    /// From now on only appends to come count.
+    pub(crate) fn forget_entered(&self) {
+        self.entered.forget_permits(usize::MAX);
     }
 
     pub(crate) fn fate(&self, fate: Fate) {
@@ -227,7 +233,9 @@ pub(crate) struct Balance {
 
 #[derive(Debug)]
 pub(crate) struct Account {
-    pub(crate) told: mpsc::UnboundedSender<Told>,
+    told: mpsc::UnboundedSender<Told>,
+    /// How many times `recovered` panics before it does not.
+    panics: AtomicUsize,
 }
 
 /// What a test hears of an account.
@@ -248,6 +256,14 @@ impl EventSourced for Account {
             AccountEvent::Deposited(cents) => state.cents += cents,
             AccountEvent::Poison => panic!("apply panics"),
         }
+    }
+
+    fn recovered(&self, _: &Balance) -> Effect<Self> {
+        if self.panics.load(Ordering::SeqCst) > 0 {
+            self.panics.fetch_sub(1, Ordering::SeqCst);
+            panic!("recovered panics");
+        }
+        self.none()
     }
 
     fn signal(&self, signal: &Signal) {
@@ -340,20 +356,31 @@ impl Hears {
 
 /// An account that can be spawned, and what it tells.
 pub(crate) fn account(id: &str) -> (Persistent<Account>, Hears) {
+    account_that_panics(id, 0)
+}
+
+/// An account whose first recoveries end in a panic.
+pub(crate) fn account_that_panics(id: &str, panics: usize) -> (Persistent<Account>, Hears) {
     let (told, hears) = mpsc::unbounded_channel();
-    (persistent(Account { told }, id), Hears(hears))
+    let panics = AtomicUsize::new(panics);
+    (persistent(Account { told, panics }, id), Hears(hears))
+}
+
+/// Goes on beside the test.
+pub(crate) fn background<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    Handle::current().spawn(task)
 }
 
 /// Asks in a task of its own, so that many are under way.
-pub(crate) fn asked<C: Command, M: journal_ractor::ractor::Message>(
+pub(crate) fn asked<C: Command, M: ractor::Message>(
     account: &PersistentRef<Account, M>,
     command: C,
-) -> tokio::task::JoinHandle<Result<C::Reply, journal_ractor::AskError>>
+) -> JoinHandle<Result<C::Reply, AskError>>
 where
     Account: Handles<C>,
 {
     let account = account.clone();
-    tokio::task::spawn(async move { account.ask(command).await })
+    background(async move { account.ask(command).await })
 }
 
 /// Lets everything that can go on do so. Only on a runtime of one thread.

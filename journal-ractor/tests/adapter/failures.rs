@@ -1,4 +1,12 @@
-use journal_core::{PersistError, Signal};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use journal_core::{Backoff, Outcome, PersistError, Persistence, Signal};
 use journal_ractor::{AskError, SpawnPersistent};
 
 use crate::common::*;
@@ -16,7 +24,7 @@ async fn a_kill_during_a_write_loses_only_what_was_not_handled() {
     killed.kill().await;
     assert_eq!(killed.ask(Read).await.unwrap_err(), AskError::Closed);
     // The next one waits for these writes.
-    let next = tokio::task::spawn({
+    let next = background({
         let persistence = persistence.clone();
         async move { description.spawn(&persistence).await.unwrap() }
     });
@@ -26,6 +34,20 @@ async fn a_kill_during_a_write_loses_only_what_was_not_handled() {
     assert_eq!(in_flight.await.unwrap().unwrap().unwrap(), 5);
     assert_eq!(gathered.await.unwrap().unwrap().unwrap(), 7);
     assert_eq!(next.await.unwrap().ask(Read).await.unwrap().unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_write_whose_outcome_is_lost_after_a_kill_is_answered_unknown() {
+    let journal = Controlled::gated();
+    let persistence = journal.persistence();
+    let killed = account("a").0.spawn(&persistence).await.unwrap();
+    let in_flight = asked(&killed, Deposit(5));
+    journal.entered().await;
+    killed.kill().await;
+    journal.fate(Fate::StoredButUnknown);
+    journal.let_all_through();
+    let unknown = in_flight.await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(unknown, PersistError::Unknown(_)), "{unknown:?}");
 }
 
 #[tokio::test]
@@ -55,7 +77,7 @@ async fn a_stop_returns_when_everything_handled_is_durable_and_answered() {
     journal.entered().await;
     let gathered = asked(&account, Deposit(2));
     settle().await;
-    let stop = tokio::task::spawn({
+    let stop = background({
         let account = account.clone();
         async move { account.stop().await }
     });
@@ -82,7 +104,7 @@ async fn a_drain_handles_what_is_queued() {
     let account = account("a").0.spawn_instant(&persistence).unwrap();
     let queued: Vec<_> = (0..3).map(|_| asked(&account, Deposit(1))).collect();
     settle().await;
-    let drain = tokio::task::spawn({
+    let drain = background({
         let account = account.clone();
         async move { account.drain().await }
     });
@@ -169,4 +191,70 @@ async fn a_write_of_unknown_outcome_is_answered_by_what_the_next_claim_finds() {
     assert!(matches!(lost, PersistError::NotStored(_)), "{lost:?}");
     assert_eq!(account.ask(Deposit(1)).await.unwrap().unwrap(), 6);
     assert_eq!(journal.claims_made(), 3);
+}
+
+/// Deposits one cent at a time, from several tasks, while faults and kills hit the actor. What a deposit was answered
+/// with must hold: an `Ok` is in the balance, a failure that says so is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_acknowledged_is_lost_and_nothing_refused_is_kept() {
+    const FAULTS: [Fate; 4] = [
+        Fate::NotStored,
+        Fate::StoredButUnknown,
+        Fate::LostButUnknown,
+        Fate::Fenced,
+    ];
+    let journal = Controlled::open();
+    let persistence = Persistence::builder(journal.clone()).build().unwrap();
+    let (description, _hears) = account("a");
+    let description = description.backoff(Backoff {
+        shortest: Duration::from_millis(1),
+        longest: Duration::from_millis(2),
+    });
+    let (mut stored, mut open) = (0, 0);
+    for life in 0..20 {
+        let account = description.clone().spawn(&persistence).await.unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let tellers: Vec<_> = (0..8)
+            .map(|_| {
+                let (account, over) = (account.clone(), over.clone());
+                background(async move {
+                    let (mut stored, mut open) = (0, 0);
+                    while !over.load(Ordering::SeqCst) {
+                        match account.ask(Deposit(1)).await {
+                            Ok(Ok(_)) => stored += 1,
+                            Ok(Err(error)) if error.outcome() == Outcome::Unknown => open += 1,
+                            // Not stored, or not even handled.
+                            Ok(Err(_)) => {}
+                            Err(_) => tokio::task::yield_now().await,
+                        }
+                    }
+                    (stored, open)
+                })
+            })
+            .collect();
+        journal.forget_entered();
+        for fault in FAULTS {
+            journal.fate(fault);
+            for _ in 0..10 {
+                journal.entered().await;
+            }
+        }
+        match life % 2 {
+            0 => account.kill().await,
+            _ => account.stop().await,
+        }
+        over.store(true, Ordering::SeqCst);
+        for teller in tellers {
+            let (more_stored, more_open) = teller.await.unwrap();
+            stored += more_stored;
+            open += more_open;
+        }
+    }
+    let account = description.spawn(&persistence).await.unwrap();
+    let balance = account.ask(Read).await.unwrap().unwrap();
+    assert!(
+        (stored..=stored + open).contains(&balance),
+        "{stored} stored, {open} unknown, balance {balance}"
+    );
+    assert!(stored > 100, "{stored}");
 }

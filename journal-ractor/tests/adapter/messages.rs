@@ -69,7 +69,7 @@ async fn an_actor_ref_of_an_enum_with_reply_ports_works() {
 async fn a_reply_port_is_answered_once_its_events_are_durable() {
     let journal = Controlled::gated();
     let (_account, actor, _hears) = spawn(&journal).await;
-    let deposit = tokio::task::spawn(async move { call!(actor, AccountMessage::Deposit, 5) });
+    let deposit = background(async move { call!(actor, AccountMessage::Deposit, 5) });
     journal.entered().await;
     settle().await;
     assert!(!deposit.is_finished());
@@ -131,7 +131,7 @@ async fn stopping_or_draining_an_actor_ref_finishes_what_it_was_sent() {
     for drain in [false, true] {
         let journal = Controlled::gated();
         let (_account, actor, _hears) = spawn(&journal).await;
-        let deposit = tokio::task::spawn({
+        let deposit = background({
             let actor = actor.clone();
             async move { call!(actor, AccountMessage::Deposit, 5) }
         });
@@ -153,7 +153,7 @@ async fn stopping_or_draining_an_actor_ref_finishes_what_it_was_sent() {
 async fn killing_an_actor_ref_kills() {
     let journal = Controlled::gated();
     let (account, actor, _hears) = spawn(&journal).await;
-    let deposit = tokio::task::spawn({
+    let deposit = background({
         let actor = actor.clone();
         async move { call!(actor, AccountMessage::Deposit, 5) }
     });

@@ -36,6 +36,25 @@ async fn recovery_from_a_journal_that_is_down_is_tried_again_with_growing_waits(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_panic_in_recovered_fails_the_recovery() {
+    let journal = Controlled::open();
+    let persistence = journal.persistence();
+    let (description, _hears) = account_that_panics("a", 3);
+    let panicked = description.clone().spawn(&persistence).await.unwrap_err();
+    assert!(
+        matches!(
+            panicked,
+            SpawnError::Recovery(RecoveryError::RecoveredPanicked { .. })
+        ),
+        "{panicked:?}"
+    );
+    let account = description.spawn_instant(&persistence).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(waits(&journal)[1..], millis([200, 400]));
+    assert_eq!(account.ask(Deposit(5)).await.unwrap().unwrap(), 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_actor_that_cannot_recover_in_place_starts_again_behind_the_same_reference() {
     let journal = Controlled::open();
     let persistence = journal.persistence();
@@ -88,6 +107,22 @@ async fn a_fenced_actor_stops_until_a_command_starts_it_again() {
     assert_eq!(journal.claims_made(), 1);
     assert_eq!(account.ask(Deposit(3)).await.unwrap().unwrap(), 8);
     assert_eq!(journal.claims_made(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_from_a_thread_without_a_runtime_starts_a_fenced_actor_again() {
+    let journal = Controlled::open();
+    let persistence = journal.persistence();
+    let account = account("a").0.spawn(&persistence).await.unwrap();
+    journal.fate(Fate::Fenced);
+    account.ask(Deposit(2)).await.unwrap().unwrap_err();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!persistence.is_live(account.persistence_id()));
+    let teller = account.clone();
+    std::thread::spawn(move || teller.tell(Deposit(3)).unwrap())
+        .join()
+        .unwrap();
+    assert_eq!(account.ask(Read).await.unwrap().unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]
