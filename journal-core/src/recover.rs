@@ -43,19 +43,15 @@ impl<A: EventSourced> Recover<'_, A> {
         &self,
         unknown: Option<UnknownAppend>,
     ) -> Result<Recovered<A::State>, RecoveryError> {
+        let mut open = OpenQuestion {
+            actor: self.actor,
+            unknown,
+        };
         let persistence = &self.actor.persistence;
         let _permit = persistence.permit().await;
         let journal = &**persistence.journal();
-        let claim = match self.claim(journal).await {
-            Ok(claim) => claim,
-            Err(error) => {
-                self.give_up(unknown);
-                return Err(error);
-            }
-        };
-        if let Some(unknown) = unknown {
-            self.resolve(journal, claim.bounds(), unknown).await;
-        }
+        let claim = self.claim(journal).await?;
+        self.resolve(journal, claim.bounds(), &mut open).await;
         let mut bounds = *claim.bounds();
         for _ in 0..OVERTAKEN {
             let recovery = Recovery::new(
@@ -191,19 +187,16 @@ impl<A: EventSourced> Recover<'_, A> {
 
     /// Finds out what the new claim's bounds made final: a record that carries the spent claim's writer and epoch was
     /// stored; one that is missing or another's was not; one that is deleted cannot be told.
-    async fn resolve(&self, journal: &dyn Journal, bounds: &Bounds, unknown: UnknownAppend) {
-        let UnknownAppend {
-            writer,
-            epoch,
-            error,
-            unresolved,
-        } = unknown;
+    async fn resolve(&self, journal: &dyn Journal, bounds: &Bounds, open: &mut OpenQuestion<'_>) {
+        let Some((writer, epoch, range)) = open.unknown.as_ref().map(|unknown| {
+            let range = ReplayRange::between(unknown.unresolved.first, unknown.unresolved.last);
+            (unknown.writer, unknown.epoch, range)
+        }) else {
+            return;
+        };
         let mut stored = HashSet::new();
         let mut readable = true;
-        let mut events = journal.replay(
-            &self.actor.id,
-            ReplayRange::between(unresolved.first, unresolved.last),
-        );
+        let mut events = journal.replay(&self.actor.id, range);
         loop {
             match self.wait("the journal's replay", events.next_chunk()).await {
                 Ok(None) => break,
@@ -219,6 +212,12 @@ impl<A: EventSourced> Recover<'_, A> {
                 }
             }
         }
+        let Some(UnknownAppend {
+            error, unresolved, ..
+        }) = open.unknown.take()
+        else {
+            return;
+        };
         for (needs, held) in unresolved.held {
             if stored.contains(&needs) {
                 self.actor.release(held);
@@ -226,17 +225,6 @@ impl<A: EventSourced> Recover<'_, A> {
                 self.actor.fail(held, &PersistError::Unknown(error.clone()));
             } else {
                 self.actor.fail(held, &PersistError::NotStored(error.clone()));
-            }
-        }
-    }
-
-    fn give_up(&self, unknown: Option<UnknownAppend>) {
-        if let Some(UnknownAppend {
-            error, unresolved, ..
-        }) = unknown
-        {
-            for (_, held) in unresolved.held {
-                self.actor.fail(held, &PersistError::Unknown(error.clone()));
             }
         }
     }
@@ -249,5 +237,25 @@ impl<A: EventSourced> Recover<'_, A> {
                 from,
                 idle: self.idle_timeout,
             })
+    }
+}
+
+/// What nobody could resolve is answered so, also where the recovery is dropped half-way.
+struct OpenQuestion<'a> {
+    actor: &'a Arc<Actor>,
+    unknown: Option<UnknownAppend>,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if let Some(UnknownAppend {
+            error, unresolved, ..
+        }) = self.unknown.take()
+        {
+            let error = PersistError::Unknown(error);
+            for (_, held) in unresolved.held {
+                self.actor.fail(held, &error);
+            }
+        }
     }
 }
