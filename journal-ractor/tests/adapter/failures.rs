@@ -51,6 +51,22 @@ async fn a_write_whose_outcome_is_lost_after_a_kill_is_answered_unknown() {
 }
 
 #[tokio::test]
+async fn a_write_whose_outcome_a_kill_leaves_open_is_answered_unknown() {
+    let journal = Controlled::with_gated_claims();
+    let persistence = journal.persistence();
+    journal.let_claim(1);
+    let killed = account("a").0.spawn(&persistence).await.unwrap();
+    journal.fate(Fate::StoredButUnknown);
+    let in_flight = asked(&killed, Deposit(5));
+    settle().await;
+    assert_eq!(journal.claims_made(), 2);
+    assert!(!in_flight.is_finished());
+    killed.kill().await;
+    let unknown = in_flight.await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(unknown, PersistError::Unknown(_)), "{unknown:?}");
+}
+
+#[tokio::test]
 async fn a_kill_closes_what_is_queued() {
     let journal = Controlled::gated();
     let persistence = journal.persistence();
