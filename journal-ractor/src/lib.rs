@@ -9,6 +9,7 @@
 //!
 //! #[derive(Serialize, Deserialize, Event)]
 //! #[event(manifest = "account-event", version = 1)]
+//! # #[event(crate = journal_core)]
 //! struct Deposited { cents: u64 }
 //!
 //! #[derive(Default, Serialize, Deserialize)]
