@@ -397,6 +397,7 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
+    let _entered = runtime.enter();
     end_to_end(&runtime, directory.path(), rounds);
     pipelining(&runtime, rounds);
     recovery(&runtime, directory.path(), rounds);
