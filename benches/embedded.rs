@@ -1,6 +1,7 @@
-//! `cargo bench -p journal-embedded`: appends beside bare fjall behind the same hand-over, then replay and its memory.
+//! `cargo bench --bench embedded`: the embedded journal's appends beside two limits behind the same hand-over, bare fjall
+//! and a preallocated file with fdatasync; then recovery, replay and its memory.
 //!
-//! Both write the same bytes on the same disk, in turns, so that what else the machine does hits both. `JOURNAL_BENCH_DIR`
+//! All write the same bytes on the same disk, in turns, so that what else the machine does hits all. `JOURNAL_BENCH_DIR`
 //! names another directory than the one below `target`, `JOURNAL_BENCH_ROUNDS` the number of rounds.
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +14,9 @@
 )]
 
 use std::{
-    fs, mem,
+    fs::{self, File},
+    mem,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -24,14 +27,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{BufMut, Bytes, BytesMut};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use futures_channel::oneshot;
-use journal_core::{
+use actor_journal::embedded::{Durability, EmbeddedJournal};
+use actor_journal::{
     AtomicWrite, Claim, CodecId, EncodedEvent, Journal, Manifest, PersistenceId, ReplayRange, SequenceNr,
     Timestamp, WriterId,
 };
-use journal_embedded::{Durability, EmbeddedJournal};
+use bytes::{BufMut, Bytes, BytesMut};
+use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+use futures_channel::oneshot;
 use tokio::runtime::Runtime;
 
 const PAYLOAD: usize = 200;
@@ -58,7 +61,10 @@ fn id(writer: usize) -> PersistenceId {
 /// The length of the row of [`event`] alone: 53 for the write, 30 for the event, its manifest and payload.
 const ROW: usize = 53 + 30 + "account-event".len() + PAYLOAD;
 
-/// The committer of the journal without a journal: rows that are ready, one batch and one flush for all that gathered.
+/// A row, ready to be written.
+type Row = (Bytes, Bytes);
+
+/// The committer of the journal without a journal: rows that are ready, one write and one flush for all that gathered.
 struct Bare {
     queue: Arc<BareQueue>,
     thread: Option<thread::JoinHandle<()>>,
@@ -72,13 +78,15 @@ struct BareQueue {
 
 #[derive(Default)]
 struct BareWaiting {
-    rows: Vec<(Bytes, Bytes, oneshot::Sender<()>)>,
+    rows: Vec<Row>,
+    done: Vec<oneshot::Sender<()>>,
     idle: bool,
     closed: bool,
 }
 
 impl Bare {
-    fn open(path: &Path) -> Self {
+    /// A batch of fjall and SyncData.
+    fn fjall(path: &Path) -> Self {
         // As in the journal, where it says why.
         let database = Database::builder(path)
             .cache_size(16 << 20)
@@ -94,10 +102,64 @@ impl Bare {
                     .filter_policy(fjall::config::FilterPolicy::disabled())
             })
             .unwrap();
+        Self::start(move |rows| {
+            let mut batch = database.batch().durability(Some(PersistMode::SyncData));
+            for (key, row) in rows.drain(..) {
+                batch.insert(&events, key, row);
+            }
+            batch.commit().unwrap();
+        })
+    }
+
+    /// A file that was fully written before, and fdatasync: no index, no checksums, from the start again at its end.
+    fn file(path: &Path) -> Self {
+        const SIZE: u64 = 64 << 20;
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![0; SIZE as usize]).unwrap();
+        let file = File::options().write(true).open(path).unwrap();
+        file.sync_all().unwrap();
+        let mut at = 0;
+        let mut buffer = Vec::new();
+        Self::start(move |rows| {
+            buffer.clear();
+            for (key, row) in rows.drain(..) {
+                buffer.extend_from_slice(&key);
+                buffer.extend_from_slice(&row);
+            }
+            if at + buffer.len() as u64 > SIZE {
+                at = 0;
+            }
+            file.write_all_at(&buffer, at).unwrap();
+            file.sync_data().unwrap();
+            at += buffer.len() as u64;
+        })
+    }
+
+    fn start(mut write: impl FnMut(&mut Vec<Row>) + Send + 'static) -> Self {
         let queue = Arc::new(BareQueue::default());
         let thread = thread::spawn({
             let queue = queue.clone();
-            move || Self::run(&queue, &database, &events)
+            move || {
+                let (mut rows, mut answers) = (Vec::new(), Vec::new());
+                loop {
+                    let mut waiting = queue.waiting.lock().unwrap();
+                    while waiting.rows.is_empty() {
+                        if waiting.closed {
+                            return;
+                        }
+                        waiting.idle = true;
+                        waiting = queue.arrived.wait(waiting).unwrap();
+                    }
+                    waiting.idle = false;
+                    mem::swap(&mut waiting.rows, &mut rows);
+                    mem::swap(&mut waiting.done, &mut answers);
+                    drop(waiting);
+                    write(&mut rows);
+                    for done in answers.drain(..) {
+                        done.send(()).ok();
+                    }
+                }
+            }
         });
         Self {
             queue,
@@ -105,38 +167,12 @@ impl Bare {
         }
     }
 
-    fn run(queue: &BareQueue, database: &Database, events: &Keyspace) {
-        let mut group = Vec::new();
-        let mut answers = Vec::new();
-        loop {
-            let mut waiting = queue.waiting.lock().unwrap();
-            while waiting.rows.is_empty() {
-                if waiting.closed {
-                    return;
-                }
-                waiting.idle = true;
-                waiting = queue.arrived.wait(waiting).unwrap();
-            }
-            waiting.idle = false;
-            mem::swap(&mut waiting.rows, &mut group);
-            drop(waiting);
-            let mut batch = database.batch().durability(Some(PersistMode::SyncData));
-            for (key, row, done) in group.drain(..) {
-                batch.insert(events, key, row);
-                answers.push(done);
-            }
-            batch.commit().unwrap();
-            for done in answers.drain(..) {
-                done.send(()).ok();
-            }
-        }
-    }
-
     fn append(&self, key: Bytes, row: Bytes) -> oneshot::Receiver<()> {
         let (done, answer) = oneshot::channel();
         let mut waiting = self.queue.waiting.lock().unwrap();
         let wake = mem::take(&mut waiting.idle);
-        waiting.rows.push((key, row, done));
+        waiting.rows.push((key, row));
+        waiting.done.push(done);
         drop(waiting);
         if wake {
             self.queue.arrived.notify_one();
@@ -231,15 +267,18 @@ fn median(values: &mut [f64]) -> f64 {
 fn appends(runtime: &Runtime, folder: &Path, rounds: usize) {
     println!("append, 200-byte events, every one flushed; medians of {rounds} rounds in turns");
     println!(
-        "{:>8} {:>14} {:>14} {:>7}",
-        "writers", "journal 1/s", "bare fjall 1/s", "ratio"
+        "{:>8} {:>12} {:>12} {:>12} {:>10} {:>10}",
+        "writers", "journal 1/s", "fjall 1/s", "file 1/s", "to fjall", "to file"
     );
     for writers in [1_usize, 64, 1024] {
         let folder = folder.join(writers.to_string());
         let journal = runtime
             .block_on(EmbeddedJournal::open(folder.join("journal")))
             .unwrap();
-        let bare = Arc::new(Bare::open(&folder.join("bare")));
+        let limits = [
+            Arc::new(Bare::fjall(&folder.join("fjall"))),
+            Arc::new(Bare::file(&folder.join("bare/file"))),
+        ];
         let mut claims: Vec<Claim> = runtime.block_on(async {
             let mut claims = Vec::new();
             for writer in 0..writers {
@@ -248,25 +287,28 @@ fn appends(runtime: &Runtime, folder: &Path, rounds: usize) {
             claims
         });
         let mut numbers: Vec<(usize, u64)> = (0..writers).map(|writer| (writer, 0)).collect();
-        let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rates = [Vec::new(), Vec::new(), Vec::new()];
+        let mut ratios = [Vec::new(), Vec::new()];
         // The first round of each creates files and is not counted.
         for counted in (0..=rounds).map(|round| round > 0) {
             let (journal_rate, kept) = journal_round(runtime, &journal, claims);
             claims = kept;
-            let (bare_rate, kept) = bare_round(runtime, &bare, numbers);
-            numbers = kept;
+            let limit_rates = limits.each_ref().map(|limit| {
+                let (rate, kept) = bare_round(runtime, limit, mem::take(&mut numbers));
+                numbers = kept;
+                rate
+            });
             if counted {
-                ours.push(journal_rate);
-                theirs.push(bare_rate);
-                ratios.push(journal_rate / bare_rate);
+                rates[0].push(journal_rate);
+                for (place, rate) in limit_rates.into_iter().enumerate() {
+                    rates[place + 1].push(rate);
+                    ratios[place].push(journal_rate / rate);
+                }
             }
         }
-        println!(
-            "{writers:>8} {:>14.0} {:>14.0} {:>7.2}",
-            median(&mut ours),
-            median(&mut theirs),
-            median(&mut ratios)
-        );
+        let [ours, fjall, file] = rates.each_mut().map(|rates| median(rates));
+        let [to_fjall, to_file] = ratios.each_mut().map(|ratios| median(ratios));
+        println!("{writers:>8} {ours:>12.0} {fjall:>12.0} {file:>12.0} {to_fjall:>10.2} {to_file:>10.2}");
     }
 }
 
