@@ -1,4 +1,8 @@
-//! The model: one account. It knows no journal, no actor framework and no clock; all of it is decided and folded here.
+//! The model: one account. It knows no journal, no actor framework and no clock.
+//!
+//! A transfer is three events, each the durable ground for the next step: `TransferStarted` takes the money from the
+//! sender, `TransferReceived` gives it to the receiver, `TransferCompleted` lets the sender forget it. Whatever dies in
+//! between, the sender goes on from its last event when it recovers, and the receiver recognises what it already has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -88,7 +92,7 @@ pub struct State {
     pub newest_transfer: u64,
     /// Transfers from here that are not completed: receiver and amount by number.
     pub under_way: BTreeMap<u64, (AccountId, Cents)>,
-    /// Transfers to here, by sender.
+    /// Transfers from others, by sender.
     pub received_from: BTreeMap<AccountId, Received>,
 }
 
@@ -99,11 +103,12 @@ pub struct Done {
     pub last: u64,
 }
 
-/// Which transfers of one sender have arrived: never more than the sender has under way at once.
+/// Which transfers of one sender have arrived: all of them up to a number, and some of the
+/// [`Account::MOST_UNDER_WAY`] after it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Received {
-    completed_to: u64,
-    later: BTreeSet<u64>,
+    pub completed_to: u64,
+    pub later: BTreeSet<u64>,
 }
 
 impl State {
@@ -126,10 +131,15 @@ impl State {
         done.last = by.number;
     }
 
+    /// All transfers from here up to this number are completed.
+    fn completed_to(&self) -> u64 {
+        let oldest = self.under_way.keys().next();
+        oldest.map_or(self.newest_transfer, |oldest| oldest - 1)
+    }
+
     /// The transfers that are under way from account `from`, whose state this is, beginning with number `first`.
     fn transfers(&self, from: AccountId, first: u64) -> Vec<Transfer> {
-        let oldest = self.under_way.keys().next();
-        let completed_to = oldest.map_or(self.newest_transfer, |oldest| oldest - 1);
+        let completed_to = self.completed_to();
         let transfer = |(&number, &(to, cents))| Transfer {
             from,
             number,
@@ -205,9 +215,8 @@ impl EventSourced for Account {
             adds_up: state.adds_up(),
             under_way: state.under_way.len(),
         };
-        self.none()
-            .then_run(move |_| move || bank.recovered(id, check))
-            .then_run(self.carry_from(0))
+        let told = self.none().then_run(move |_| move || bank.recovered(id, check));
+        self.carry_from(0, told)
     }
 
     fn signal(&self, signal: &Signal) {
@@ -258,10 +267,7 @@ pub enum AccountError {
 pub enum Refusal {
     #[error("the balance is {balance} cents")]
     InsufficientFunds { balance: Cents },
-    #[error(
-        "{} transfers are under way; try again when one is completed",
-        Account::MOST_UNDER_WAY
-    )]
+    #[error("too many transfers are under way; try again later")]
     TooManyTransfers,
     #[error("an account does not transfer to itself")]
     ToItself,
@@ -284,20 +290,20 @@ impl Command for Inspect {
 }
 
 impl Account {
-    /// Bounds what an account, and each receiver of its transfers, must remember.
-    pub const MOST_UNDER_WAY: usize = 32;
+    /// The newest transfer's number less that of the oldest under way: bounds what sender and receivers remember.
+    pub const MOST_UNDER_WAY: u64 = 32;
 
-    /// For `then_run`: hands the transfers from number `first` on to the bank.
-    fn carry_from(&self, first: u64) -> impl FnOnce(&State) -> Box<dyn FnOnce() + Send> + Send + use<> {
+    /// The effect, and then the transfers from number `first` on are handed to the bank.
+    fn carry_from(&self, first: u64, effect: Effect<Self>) -> Effect<Self> {
         let (bank, id) = (self.bank.clone(), self.id);
-        move |state| {
+        effect.then_run(move |state| {
             let transfers = state.transfers(id, first);
-            Box::new(move || {
+            move || {
                 transfers
                     .into_iter()
                     .for_each(|transfer| bank.clone().carry(transfer))
-            })
-        }
+            }
+        })
     }
 }
 
@@ -319,18 +325,20 @@ impl Handles<Order> for Account {
             }
             Action::Withdraw(cents) => self.persist(AccountEvent::Withdrawn { by, cents }),
             Action::Transfer { to, .. } if to == self.id => return refuse(Refusal::ToItself),
-            Action::Transfer { .. } if state.under_way.len() >= Self::MOST_UNDER_WAY => {
+            Action::Transfer { .. }
+                if state.newest_transfer - state.completed_to() >= Self::MOST_UNDER_WAY =>
+            {
                 return refuse(Refusal::TooManyTransfers);
             }
             Action::Transfer { to, cents } => {
                 let number = state.newest_transfer + 1;
-                self.persist(AccountEvent::TransferStarted {
+                let started = AccountEvent::TransferStarted {
                     by,
                     number,
                     to,
                     cents,
-                })
-                .then_run(self.carry_from(number))
+                };
+                self.carry_from(number, self.persist(started))
             }
         };
         effect.then_reply(|state| Ok(state.balance))

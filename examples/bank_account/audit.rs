@@ -85,6 +85,12 @@ impl Books {
         self.0.iter().map(|state| state.events).sum()
     }
 
+    /// Commands of clients that were persisted over all time.
+    pub fn commands(&self) -> u64 {
+        let done = self.0.iter().flat_map(|state| state.clients.values());
+        done.map(|done| done.count).sum()
+    }
+
     /// The highest number that any client has given to a command that was persisted.
     pub fn newest_command(&self) -> u64 {
         let done = self.0.iter().flat_map(|state| state.clients.values());

@@ -66,7 +66,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     let out = Narrator { json: arguments.json };
     let journal = arguments.data.join("journal");
     let told = arguments.data.join("acknowledged.log");
-    out.say(format_args!("data: {}", arguments.data.display()));
+    out.say(format!("data: {}", arguments.data.display()));
     if arguments.verify && !told.exists() {
         return Err("there is no bank in this folder; run without --verify first".into());
     }
@@ -80,11 +80,11 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
     if earlier.accounts > 0 {
         let commands = HumanCount(earlier.commands);
-        out.say(format_args!(
+        out.say(format!(
             "continuing where it stopped: {accounts} accounts, {commands} commands acknowledged"
         ));
     } else {
-        out.say(format_args!("opening {accounts} accounts"));
+        out.say(format!("opening {accounts} new accounts"));
     }
     let mut bank = open(persistence, accounts, out).await?;
     let mut checked = check(&bank, &told, out).await?;
@@ -132,8 +132,19 @@ fn number_of_accounts(arguments: &Arguments, earlier: &Acknowledged) -> Result<u
 
 async fn open(persistence: Persistence, accounts: u32, out: Narrator) -> Result<Arc<RactorBank>, Failure> {
     let progress = out.progress("recovering", accounts.into())?;
+    let started = Instant::now();
     let bank = RactorBank::open(persistence, accounts, || progress.inc(1)).await?;
     progress.finish_and_clear();
+    let Recoveries {
+        recovered,
+        recovered_from_snapshot,
+        transfers_resumed,
+        ..
+    } = Recoveries::of(&bank.recovered());
+    if recovered > 0 {
+        let time = started.elapsed().as_secs_f64();
+        out.say(format!("  recovered {recovered} accounts in {time:.1} s, {recovered_from_snapshot} of them from a snapshot, and resumed {transfers_resumed} transfers"));
+    }
     Ok(bank)
 }
 
@@ -147,7 +158,7 @@ async fn load(
     out: Narrator,
 ) -> Result<Work, Failure> {
     let (commands, seed) = (arguments.events, arguments.seed);
-    out.say(format_args!("{} commands, seed {seed}", HumanCount(commands)));
+    out.say(format!("sending {} commands, seed {seed}", HumanCount(commands)));
     let load = Load {
         bank: bank.clone(),
         log,
@@ -162,13 +173,17 @@ async fn load(
     let kill = async {
         let killed = victims.size_hint().0;
         bank.kill(victims).await?;
-        progress.suspend(|| out.say(format_args!("killed {killed} accounts at work, all recovered")));
+        progress.suspend(|| out.say(format!("  killed {killed} accounts at work, and recovered them")));
         Ok(())
     };
     let started = Instant::now();
     let seen = load.run(kill).await?;
     progress.finish_and_clear();
     let after = bank.books().await?;
+    let done = after.commands() - before.commands();
+    if done != commands - seen.refused {
+        return Err(format!("{commands} commands, {} refused, but {done} done", seen.refused).into());
+    }
     Ok(Work::new(
         seed,
         &seen,
@@ -190,7 +205,7 @@ async fn check(bank: &RactorBank, told: &Path, out: Narrator) -> Result<Checked,
     let acknowledged = Acknowledged::read(told)?;
     books.check_acknowledged(&acknowledged)?;
     let commands = HumanCount(acknowledged.commands);
-    out.say(format_args!(
+    out.say(format!(
         "  checked: {money}; all {commands} acknowledged commands are there"
     ));
     Ok(Checked {

@@ -103,8 +103,10 @@ impl Work {
 pub struct Recoveries {
     pub recovered: usize,
     pub recovered_from_snapshot: usize,
-    /// Events replayed: the least, the median, the most.
-    pub tail: [u64; 3],
+    /// The shortest, the middle and the longest of the tails: events replayed by one recovery.
+    pub tail_min: u64,
+    pub tail_median: u64,
+    pub tail_max: u64,
     /// Transfers that were under way at a recovery, and were taken up again.
     pub transfers_resumed: usize,
 }
@@ -117,7 +119,9 @@ impl Recoveries {
         Self {
             recovered: tails.len(),
             recovered_from_snapshot: recoveries.iter().filter(|recovery| recovery.snapshot > 0).count(),
-            tail: [at(0), at(tails.len() / 2), at(tails.len().saturating_sub(1))],
+            tail_min: at(0),
+            tail_median: at(tails.len() / 2),
+            tail_max: at(tails.len().saturating_sub(1)),
             transfers_resumed: recoveries.iter().map(|recovery| recovery.transfers_resumed).sum(),
         }
     }
@@ -126,12 +130,12 @@ impl Recoveries {
 impl fmt::Display for Recoveries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |number: usize| HumanCount(number as u64);
-        let [min, median, max] = self.tail;
+        let (min, median, max) = (self.tail_min, self.tail_median, self.tail_max);
         row(f, "actors recovered", count(self.recovered))?;
         row(f, "  from a snapshot", count(self.recovered_from_snapshot))?;
         row(
             f,
-            "  events replayed",
+            "  tail lengths",
             format_args!("{min} min, {median} median, {max} max"),
         )?;
         row(f, "  transfers resumed", count(self.transfers_resumed))
@@ -163,11 +167,7 @@ impl fmt::Display for Report {
             work.fmt(f)?;
         }
         self.recoveries.fmt(f)?;
-        row(
-            f,
-            "acknowledged, all runs",
-            HumanCount(self.commands_acknowledged),
-        )?;
+        row(f, "acknowledged so far", HumanCount(self.commands_acknowledged))?;
         row(f, "bytes on disk", HumanBytes(self.bytes_on_disk))
     }
 }
