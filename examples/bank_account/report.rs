@@ -35,7 +35,7 @@ impl Narrator {
             ProgressDrawTarget::hidden()
         };
         let style =
-            ProgressStyle::with_template("  {msg:12} {wide_bar} {human_pos}/{human_len} {per_sec:12}")?;
+            ProgressStyle::with_template("  {msg:12} {wide_bar} {human_pos}/{human_len}  {eta} left")?;
         let bar = ProgressBar::with_draw_target(Some(steps), target);
         Ok(bar.with_style(style).with_message(what))
     }
