@@ -11,6 +11,7 @@ use actor_journal::{
     ractor::{PersistentRef, SpawnPersistent},
 };
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
 use crate::line::{Line, Position, Reply};
 
@@ -171,12 +172,10 @@ pub(crate) async fn run(directory: &Path) {
     Line::Opening.tell();
     let persistence = actor_journal::embedded(directory).await.unwrap();
     Line::Opened.tell();
-    let accounts: Vec<_> = (0..ACCOUNTS)
-        .map(|account| tokio::spawn(work(persistence.clone(), account)))
+    let accounts: JoinSet<()> = (0..ACCOUNTS)
+        .map(|account| work(persistence.clone(), account))
         .collect();
-    for account in accounts {
-        account.await.unwrap();
-    }
+    accounts.join_all().await;
 }
 
 async fn work(persistence: Persistence, number: u64) {
@@ -193,15 +192,13 @@ async fn work(persistence: Persistence, number: u64) {
         position: state.position(),
     }
     .tell();
-    let clients: Vec<_> = (0..CLIENTS)
+    let clients: JoinSet<()> = (0..CLIENTS)
         .map(|client| {
             let last = state.clients.get(&client).copied().unwrap_or_default();
-            tokio::spawn(pay(account.clone(), number, client, last))
+            pay(account.clone(), number, client, last)
         })
         .collect();
-    for client in clients {
-        client.await.unwrap();
-    }
+    clients.join_all().await;
 }
 
 fn tell(account: u64, signal: &Signal) {

@@ -17,10 +17,9 @@ mod killed;
 mod line;
 mod witness;
 
-use std::{
-    env, fmt,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{env, fmt, time::Duration};
+
+use fastrand::Rng;
 
 use crate::{
     killed::{Killed, Moment, Phase},
@@ -40,14 +39,11 @@ fn what_was_acknowledged_before_a_kill_is_recovered_after_it() {
     if let Some(directory) = child::role() {
         return bank::run(directory.as_ref());
     }
-    let seed = number("JOURNAL_SEED").unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        u64::from(now.subsec_nanos()) ^ now.as_secs()
-    });
+    let seed = number("JOURNAL_SEED").unwrap_or_else(|| fastrand::u32(..).into());
     let rounds = number("JOURNAL_CRASH_ROUNDS").map_or(ROUNDS, |rounds| u32::try_from(rounds).unwrap());
     println!("repeat with: JOURNAL_SEED={seed} JOURNAL_CRASH_ROUNDS={rounds} cargo test --test crash");
 
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut hits = Hits::default();
     let mut left = rounds;
     while left > 0 {
@@ -62,7 +58,7 @@ fn what_was_acknowledged_before_a_kill_is_recovered_after_it() {
 }
 
 /// A directory through so many kills.
-fn carry(rounds: u32, random: &mut Random, hits: &mut Hits) {
+fn carry(rounds: u32, random: &mut Rng, hits: &mut Hits) {
     let directory = tempfile::tempdir().unwrap();
     let mut witness = Witness::default();
     let mut startup = LONGEST_WORK;
@@ -72,7 +68,7 @@ fn carry(rounds: u32, random: &mut Random, hits: &mut Hits) {
             1 => (Moment::Opened, LONGEST_RECOVERY),
             _ => (Moment::FirstReply, LONGEST_WORK),
         };
-        let killed = killed::round(NAME, directory.path(), moment, random.below(longest));
+        let killed = killed::round(NAME, directory.path(), moment, longest.mul_f64(random.f64()));
         startup = killed.startup.unwrap_or(startup);
         hits.count(&killed);
         witness.hear(round, &killed);
@@ -142,18 +138,4 @@ fn number(variable: &str) -> Option<u64> {
         text.parse()
             .unwrap_or_else(|_| panic!("{variable}={text} is no number")),
     )
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, longest: Duration) -> Duration {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let share = u32::try_from((mixed ^ (mixed >> 31)) >> 44).unwrap();
-        longest * share / (1 << 20)
-    }
 }
