@@ -9,8 +9,8 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    AppendPart, Appended, AtomicWrite, Claim, Epoch, ErrorKind, JournalError, Outcome, PersistError, Signal,
-    WriterId,
+    AppendPart, Appended, AtomicWrite, Claim, Epoch, ErrorKind, JournalError, Outcome, PersistError,
+    SequenceNr, Signal, WriterId,
     effect_task::{Actor, Held},
     engine::never_sent,
     hub::Hub,
@@ -31,12 +31,29 @@ pub(crate) enum Broken {
     Fenced(Arc<JournalError>),
 }
 
-/// An append of unknown outcome, with what recovery needs to find out.
+/// An append of unknown outcome: what recovery needs to find out.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct UnknownAppend {
     pub(crate) writer: WriterId,
     pub(crate) epoch: Epoch,
-    pub(crate) error: Arc<JournalError>,
-    pub(crate) unresolved: Unresolved<Held>,
+    pub(crate) first: SequenceNr,
+    pub(crate) last: SequenceNr,
+}
+
+/// What became of a write of unknown outcome.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Found {
+    Stored,
+    NotStored,
+    /// Nobody will ever know.
+    Nothing,
+}
+
+/// What waits for an append of unknown outcome to be resolved.
+struct Unknown {
+    append: UnknownAppend,
+    error: Arc<JournalError>,
+    held: Vec<(SequenceNr, Held)>,
 }
 
 pub(crate) struct Cell {
@@ -59,7 +76,7 @@ struct State {
     abandoned: bool,
     repeats: u32,
     broken: Option<Broken>,
-    unknown: Option<UnknownAppend>,
+    unknown: Option<Unknown>,
 }
 
 impl Cell {
@@ -131,26 +148,34 @@ impl Cell {
         }
     }
 
-    pub(crate) fn take_unknown(&self) -> Option<UnknownAppend> {
-        self.lock().unknown.take()
+    /// The append whose outcome is still waited for.
+    pub(crate) fn unknown_append(&self) -> Option<UnknownAppend> {
+        self.lock().unknown.as_ref().map(|unknown| unknown.append)
+    }
+
+    /// Answers what waits for the append of unknown outcome, unless it has waited too long already. `found` tells what
+    /// became of the write that ends at a number.
+    pub(crate) fn resolve_unknown(&self, found: impl Fn(SequenceNr) -> Found) {
+        let unknown = self.lock().unknown.take();
+        if let Some(unknown) = unknown {
+            self.answer(unknown, found);
+        }
     }
 
     /// The actor is gone: what is unresolved is answered now.
     pub(crate) fn abandon(&self) {
         self.lock().abandoned = true;
-        self.give_up_unknown();
+        self.resolve_unknown(|_| Found::Nothing);
     }
 
-    fn give_up_unknown(&self) {
-        if let Some(unknown) = self.take_unknown() {
-            self.answer_unknown(unknown);
-        }
-    }
-
-    fn answer_unknown(&self, unknown: UnknownAppend) {
-        let error = PersistError::Unknown(unknown.error);
-        for (_, held) in unknown.unresolved.held {
-            self.actor.fail(held, &error);
+    fn answer(&self, unknown: Unknown, found: impl Fn(SequenceNr) -> Found) {
+        for (needs, held) in unknown.held {
+            let error = unknown.error.clone();
+            match found(needs) {
+                Found::Stored => self.actor.release(held),
+                Found::NotStored => self.actor.fail(held, &PersistError::NotStored(error)),
+                Found::Nothing => self.actor.fail(held, &PersistError::Unknown(error)),
+            }
         }
     }
 
@@ -267,15 +292,14 @@ impl Cell {
                     &PersistError::NotStored(error.clone()),
                     failed.behind,
                 );
-                self.hold_unknown(
-                    state,
-                    UnknownAppend {
-                        writer: claim.writer(),
-                        epoch: claim.epoch(),
-                        error,
-                        unresolved: failed.in_flight,
-                    },
-                );
+                let Unresolved { first, last, held } = failed.in_flight;
+                let append = UnknownAppend {
+                    writer: claim.writer(),
+                    epoch: claim.epoch(),
+                    first,
+                    last,
+                };
+                self.hold_unknown(state, Unknown { append, error, held });
             }
         }
         None
@@ -307,17 +331,17 @@ impl Cell {
         self.actor.wake();
     }
 
-    fn hold_unknown(self: &Arc<Self>, state: &mut State, unknown: UnknownAppend) {
+    fn hold_unknown(self: &Arc<Self>, state: &mut State, unknown: Unknown) {
         if state.abandoned {
-            // Nobody but the hub holds the cell, and it lets go now.
-            return self.answer_unknown(unknown);
+            return self.answer(unknown, |_| Found::Nothing);
         }
         state.unknown = Some(unknown);
-        let (cell, wait) = (Arc::downgrade(self), self.unknown_wait);
+        let wait = self.unknown_wait;
+        let cell = Arc::downgrade(self);
         self.actor.persistence.runtime().spawn(async move {
             tokio::time::sleep(wait).await;
             if let Some(cell) = cell.upgrade() {
-                cell.give_up_unknown();
+                cell.resolve_unknown(|_| Found::Nothing);
             }
         });
     }

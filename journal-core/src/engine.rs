@@ -232,8 +232,11 @@ impl<A: EventSourced> Engine<A> {
                 idle_timeout: self.options.recovery_idle_timeout,
                 accept_deleted_prefix: self.options.accept_deleted_prefix,
             };
-            match recover.run(self.cell.take_unknown()).await {
-                Err(error) => return Err(self.recovery_failed(error)),
+            match recover.run(Some(&self.cell)).await {
+                Err(error) => {
+                    self.cell.abandon();
+                    return Err(self.recovery_failed(error));
+                }
                 Ok(Recovered {
                     claim,
                     state,

@@ -1,16 +1,16 @@
 //! Drives a recovery against journal and snapshot store.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
 
 use crate::{
-    Bounds, Claim, EventSerializer, EventSourced, Journal, PersistError, RecoveryError, ReplayRange,
-    SequenceNr, Signal, SkippedSnapshot, SnapshotError, SnapshotMetadata, SnapshotStore, WriterId,
-    cell::UnknownAppend,
+    Bounds, Claim, EventSerializer, EventSourced, Journal, RecoveryError, ReplayRange, SequenceNr, Signal,
+    SkippedSnapshot, SnapshotError, SnapshotMetadata, SnapshotStore, WriterId,
+    cell::{Cell, Found},
     command::panic_message,
     effect_task::Actor,
     recovery::{Base, Recovery, Step},
@@ -38,20 +38,15 @@ pub(crate) struct Recovered<S> {
 }
 
 impl<A: EventSourced> Recover<'_, A> {
-    /// Permit, claim, what is unresolved of the former claim, snapshot, replay.
-    pub(crate) async fn run(
-        &self,
-        unknown: Option<UnknownAppend>,
-    ) -> Result<Recovered<A::State>, RecoveryError> {
-        let mut open = OpenQuestion {
-            actor: self.actor,
-            unknown,
-        };
+    /// Permit, claim, what is unresolved of the former claim's ledger, snapshot, replay.
+    pub(crate) async fn run(&self, former: Option<&Cell>) -> Result<Recovered<A::State>, RecoveryError> {
         let persistence = &self.actor.persistence;
         let _permit = persistence.permit().await;
         let journal = &**persistence.journal();
         let claim = self.claim(journal).await?;
-        self.resolve(journal, claim.bounds(), &mut open).await;
+        if let Some(former) = former {
+            self.resolve(journal, claim.bounds().highest, former).await;
+        }
         let mut bounds = *claim.bounds();
         for _ in 0..OVERTAKEN {
             let recovery = Recovery::new(
@@ -185,48 +180,31 @@ impl<A: EventSourced> Recover<'_, A> {
             .signal(Signal::SnapshotIgnored(SkippedSnapshot { location, reason }));
     }
 
-    /// Finds out what the new claim's bounds made final: a record that carries the spent claim's writer and epoch was
-    /// stored; one that is missing or another's was not; one that is deleted cannot be told.
-    async fn resolve(&self, journal: &dyn Journal, bounds: &Bounds, open: &mut OpenQuestion<'_>) {
-        let Some((writer, epoch, range)) = open.unknown.as_ref().map(|unknown| {
-            let range = ReplayRange::between(unknown.unresolved.first, unknown.unresolved.last);
-            (unknown.writer, unknown.epoch, range)
-        }) else {
+    /// Finds out what the new claim made final: numbers above its highest were not stored; of the others, a record that
+    /// carries the spent claim's writer and epoch was, and one that is another's was not; where there is none, it was
+    /// deleted or cannot be read, and nobody will ever know.
+    ///
+    /// Until the answer is known the replies stay with the ledger, which bounds their wait and answers them if this
+    /// recovery is dropped.
+    async fn resolve(&self, journal: &dyn Journal, highest: SequenceNr, former: &Cell) {
+        let Some(append) = former.unknown_append() else {
             return;
         };
-        let mut stored = HashSet::new();
-        let mut readable = true;
+        let mut ours = HashMap::new();
+        let range = ReplayRange::between(append.first, append.last.min(highest));
         let mut events = journal.replay(&self.actor.id, range);
-        loop {
-            match self.wait("the journal's replay", events.next_chunk()).await {
-                Ok(None) => break,
-                Ok(Some(Ok(records))) => stored.extend(
-                    records
-                        .iter()
-                        .filter(|record| record.writer == writer && record.epoch == epoch)
-                        .map(|record| record.sequence_nr),
-                ),
-                Ok(Some(Err(_))) | Err(_) => {
-                    readable = false;
-                    break;
-                }
-            }
+        while let Ok(Some(Ok(records))) = self.wait("the journal's replay", events.next_chunk()).await {
+            ours.extend(records.iter().map(|record| {
+                let is_ours = record.writer == append.writer && record.epoch == append.epoch;
+                (record.sequence_nr, is_ours)
+            }));
         }
-        let Some(UnknownAppend {
-            error, unresolved, ..
-        }) = open.unknown.take()
-        else {
-            return;
-        };
-        for (needs, held) in unresolved.held {
-            if stored.contains(&needs) {
-                self.actor.release(held);
-            } else if !readable || needs <= bounds.deleted_to {
-                self.actor.fail(held, &PersistError::Unknown(error.clone()));
-            } else {
-                self.actor.fail(held, &PersistError::NotStored(error.clone()));
-            }
-        }
+        former.resolve_unknown(|number| match ours.get(&number) {
+            Some(true) => Found::Stored,
+            Some(false) => Found::NotStored,
+            None if number > highest => Found::NotStored,
+            None => Found::Nothing,
+        });
     }
 
     async fn wait<T>(&self, from: &'static str, answer: impl Future<Output = T>) -> Result<T, RecoveryError> {
@@ -237,25 +215,5 @@ impl<A: EventSourced> Recover<'_, A> {
                 from,
                 idle: self.idle_timeout,
             })
-    }
-}
-
-/// What nobody could resolve is answered so, also where the recovery is dropped half-way.
-struct OpenQuestion<'a> {
-    actor: &'a Arc<Actor>,
-    unknown: Option<UnknownAppend>,
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        if let Some(UnknownAppend {
-            error, unresolved, ..
-        }) = self.unknown.take()
-        {
-            let error = PersistError::Unknown(error);
-            for (_, held) in unresolved.held {
-                self.actor.fail(held, &error);
-            }
-        }
     }
 }

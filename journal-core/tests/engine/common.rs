@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use snapshot_store::MemorySnapshotStore;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, Semaphore, mpsc, oneshot},
+    sync::{Semaphore, mpsc, oneshot},
     task::JoinHandle,
     time::sleep,
 };
@@ -66,6 +66,8 @@ pub(crate) enum Trouble {
     Panics,
     /// Each event of a replay comes alone, after this long.
     Slow(Duration),
+    /// A claim, after which everything is deleted.
+    ThenDeletes,
 }
 
 impl Trouble {
@@ -82,6 +84,7 @@ impl Trouble {
                 sleep(wait).await;
                 Ok(())
             }
+            Self::ThenDeletes => Ok(()),
         }
     }
 }
@@ -95,7 +98,8 @@ pub(crate) struct Controlled {
     pub(crate) gate: Semaphore,
     /// The sizes of the writes, in events, of each append that was let through.
     pub(crate) appends: Mutex<Vec<Vec<usize>>>,
-    pub(crate) entered: Notify,
+    /// Gets one from each append.
+    pub(crate) entered: Semaphore,
     pub(crate) claims: Mutex<u32>,
     pub(crate) flushes: Mutex<u32>,
     pub(crate) durability: Durability,
@@ -114,7 +118,7 @@ impl Controlled {
             troubles: Mutex::default(),
             gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
             appends: Mutex::default(),
-            entered: Notify::new(),
+            entered: Semaphore::new(0),
             claims: Mutex::default(),
             flushes: Mutex::default(),
             durability: Durability::Memory,
@@ -138,9 +142,9 @@ impl Controlled {
         self.gate.add_permits(appends);
     }
 
-    /// Waits until an append is in flight.
+    /// Waits until one more append is in flight.
     pub(crate) async fn append_entered(&self) {
-        self.entered.notified().await;
+        self.entered.acquire().await.unwrap().forget();
     }
 
     pub(crate) fn fate(&self, fate: Fate) {
@@ -168,7 +172,7 @@ impl Controlled {
     }
 
     async fn pass(&self, writes: &[AtomicWrite]) -> Fate {
-        self.entered.notify_one();
+        self.entered.add_permits(1);
         self.gate.acquire().await.unwrap().forget();
         let sizes = writes.iter().map(AtomicWrite::len).collect();
         self.appends.lock().unwrap().push(sizes);
@@ -297,8 +301,15 @@ impl Journal for Controlled {
     }
     async fn claim(&self, id: &PersistenceId, writer: WriterId) -> Result<Claim, JournalError> {
         *self.claims.lock().unwrap() += 1;
-        self.strike(Operation::Claim).await?;
-        Journal::claim(&self.inner, id, writer).await
+        let trouble = self.next_trouble(Operation::Claim);
+        if let Some(trouble) = trouble {
+            trouble.strike(Operation::Claim).await?;
+        }
+        let claim = Journal::claim(&self.inner, id, writer).await?;
+        if trouble == Some(Trouble::ThenDeletes) {
+            self.delete(id, claim.highest().get(), false).await;
+        }
+        Ok(claim)
     }
     async fn append(
         &self,
@@ -856,6 +867,23 @@ pub(crate) fn builder_with(journal: &Arc<Controlled>, snapshots: &Arc<Snapshots>
 /// On the test's own runtime, so that its paused clock is the hub's.
 pub(crate) fn on_this_runtime(builder: PersistenceBuilder) -> Persistence {
     builder.runtime(Handle::current()).build().unwrap()
+}
+
+/// A snapshot's payload of this state, as an actor encodes it.
+pub(crate) async fn state_of(sum: Sum) -> Bytes {
+    let (journal, snapshots) = (Controlled::open(), Snapshots::new());
+    let persistence = with_snapshots(&journal, &snapshots);
+    let mut actor = Mini::spawn(&persistence, "a").await.unwrap();
+    actor.ask(Add(sum.total)).await.unwrap();
+    for _ in 0..sum.notes {
+        actor.ask(Note(String::new())).await.unwrap();
+    }
+    actor.ask(TakeSnapshot).await.unwrap();
+    actor
+        .signal(|signal| matches!(signal, Signal::SnapshotSaved(_)).then_some(()))
+        .await;
+    let loaded = snapshots.inner.load(&pid("a"), SelectionCriteria::ALL).await;
+    loaded.unwrap().snapshot.unwrap().payload
 }
 
 /// Waits until nothing of the id is live any more.

@@ -4,3 +4,4 @@
 mod common;
 mod gathering;
 mod smoke;
+mod unknown;

@@ -154,7 +154,7 @@ fn an_actor_whose_hub_lost_its_runtime_answers_and_ends() {
     actors.block_on(async {
         let actor = Mini::spawn(&persistence, "a").await.unwrap();
         let in_flight = actor.send(Add(1));
-        journal.entered.notified().await;
+        journal.append_entered().await;
         let behind = actor.send(Add(2));
         hub.shutdown_background();
         assert!(matches!(
