@@ -9,8 +9,8 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    AppendPart, Appended, AtomicWrite, Claim, Epoch, ErrorKind, JournalError, Outcome, PersistError,
-    SequenceNr, Signal, WriterId,
+    AppendPart, AtomicWrite, Claim, Epoch, ErrorKind, JournalError, Outcome, PersistError, SequenceNr,
+    Signal, WriterId,
     effect_task::{Actor, Held},
     engine::never_sent,
     hub::Hub,
@@ -27,6 +27,8 @@ const REPEAT_WAIT: Duration = Duration::from_millis(50);
 pub(crate) enum Broken {
     /// The state behind it is lost: recover.
     Recover,
+    /// So it is, because a handler panicked.
+    Panicked(Arc<str>),
     /// Another writer has the id: stop.
     Fenced(Arc<JournalError>),
 }
@@ -130,10 +132,10 @@ impl Cell {
     }
 
     /// Takes no more: the state that further commands would be computed on is lost. What was handled is still written.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&self, panic: Arc<str>) {
         let mut state = self.lock();
         if state.broken.is_none() {
-            state.broken = Some(Broken::Recover);
+            state.broken = Some(Broken::Panicked(panic));
         }
     }
 
@@ -197,15 +199,16 @@ impl Cell {
     /// For the hub: an append ended. Returns the wait after which to repeat it, if so.
     pub(crate) fn complete(self: &Arc<Self>, part: AppendPart) -> Option<Duration> {
         let AppendPart { claim, result, .. } = part;
-        // A journal that leaves a part without an answer broke its contract; nothing can be known of the part.
-        let result = result.unwrap_or_else(|| Err(unanswered(&claim)));
         let mut state = self.lock();
+        let last = state.ledger.in_flight().map(|append| append.last);
         let repeat = match result {
-            Ok(appended) => {
-                self.stored(&mut state, &claim, appended);
+            Some(Ok(appended)) if Some(appended.last) == last => {
+                self.stored(&mut state, &claim);
                 None
             }
-            Err(error) => self.failed(&mut state, &claim, error.with_id(claim.id())),
+            Some(Err(error)) => self.failed(&mut state, &claim, error.with_id(claim.id())),
+            // No answer, or one about other numbers: the journal broke its contract, and nothing can be known.
+            _ => self.failed(&mut state, &claim, unanswered(&claim)),
         };
         state.claim = Some(claim);
         if repeat.is_some() {
@@ -238,11 +241,7 @@ impl Cell {
         self.release_ready();
     }
 
-    fn stored(self: &Arc<Self>, state: &mut State, claim: &Claim, appended: Appended) {
-        debug_assert_eq!(
-            state.ledger.in_flight().map(|append| append.last),
-            Some(appended.last)
-        );
+    fn stored(self: &Arc<Self>, state: &mut State, claim: &Claim) {
         state.repeats = 0;
         state.ledger.stored();
         if claim.is_spent() {
@@ -265,7 +264,7 @@ impl Cell {
         }
         tracing::warn!(persistence_id = %claim.id(), %error, "an append failed");
         if kind == ErrorKind::Rejected {
-            let index = error.write_index().unwrap_or(0);
+            let index = error.write_index();
             let error = PersistError::Rejected(Arc::new(error));
             let (again, lost) = state.ledger.rejected(index);
             self.break_with(state, Broken::Recover, &error, lost);
@@ -387,7 +386,7 @@ fn unanswered(claim: &Claim) -> JournalError {
     JournalError::unknown(
         ErrorKind::Corrupt,
         crate::Operation::Append,
-        "the journal gave no answer; report this to the backend's authors",
+        "the journal gave no answer that fits; report this to the backend's authors",
     )
     .with_id(claim.id())
     .with_sequence_nr(claim.highest())

@@ -4,6 +4,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
@@ -29,6 +30,13 @@ pub(crate) struct Held {
     pub(crate) refusal: Option<PersistError>,
     pub(crate) runs: Vec<Inner>,
     pub(crate) duties: Vec<Duty>,
+}
+
+impl Held {
+    /// Runs user code, also where it drops what closures captured.
+    fn fail(self, error: PersistError) -> Option<Signal> {
+        self.reply.and_then(|reply| reply.fail(error))
+    }
 }
 
 /// What the engine does once the command is released.
@@ -63,9 +71,28 @@ pub(crate) struct Actor {
     runtime: Handle,
     wake: Box<dyn Fn() + Send + Sync>,
     queue: Mutex<Queue>,
+    /// A stop is durable, though what is released before it may still run.
+    stopping: AtomicBool,
     stop_due: AtomicBool,
     pub(crate) snapshot_round: Arc<AtomicBool>,
     registration: Registration,
+}
+
+/// The engine's own hold on the actor, also while it recovers. Once it is dropped the actor is gone, and its id is free
+/// as soon as everything else has let go: until then successors wait instead of being refused.
+pub(crate) struct Life(pub(crate) Arc<Actor>);
+
+impl Deref for Life {
+    type Target = Arc<Actor>;
+    fn deref(&self) -> &Arc<Actor> {
+        &self.0
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.registration.retire();
+    }
 }
 
 #[derive(Default)]
@@ -92,15 +119,11 @@ impl Actor {
             runtime,
             wake,
             queue: Mutex::default(),
+            stopping: AtomicBool::new(false),
             stop_due: AtomicBool::new(false),
             snapshot_round: Arc::new(AtomicBool::new(false)),
             registration,
         })
-    }
-
-    /// The actor is gone; its id is free again once everything else has let go.
-    pub(crate) fn retire(&self) {
-        self.registration.retire();
     }
 
     /// Makes the adapter look at the engine: it broke, or its stop is due.
@@ -109,6 +132,11 @@ impl Actor {
     }
 
     /// True once a handled stop is durable.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// True once all that was released up to a handled stop has run.
     pub(crate) fn stop_is_due(&self) -> bool {
         self.stop_due.load(Ordering::Acquire)
     }
@@ -116,6 +144,9 @@ impl Actor {
     /// Releases what has become durable: at once where no user code is involved or waits before it, otherwise on the
     /// effect task.
     pub(crate) fn release(self: &Arc<Self>, held: Held) {
+        if held.duties.iter().any(|duty| matches!(duty, Duty::Stop)) {
+            self.stopping.store(true, Ordering::Release);
+        }
         if held.runs.is_empty() && held.refusal.is_none() && !self.lock().running {
             self.perform(held);
         } else {
@@ -177,7 +208,7 @@ impl Actor {
         }
         for duty in held.duties {
             match duty {
-                Duty::Snapshot(duty) => self.background(retention::snapshot_round(self.clone(), *duty)),
+                Duty::Snapshot(duty) => self.background(retention::snapshot_round(self.clone(), duty)),
                 Duty::Delete(duty) => self.background(retention::delete_events(self.clone(), duty)),
                 Duty::Stop => {
                     self.stop_due.store(true, Ordering::Release);
@@ -188,7 +219,7 @@ impl Actor {
     }
 
     fn answer_failure(self: &Arc<Self>, held: Held, error: PersistError) {
-        let signal = self.guard(move || held.reply.and_then(|reply| reply.fail(error)));
+        let signal = self.guard(move || held.fail(error));
         if let Some(signal) = signal.flatten() {
             self.tell(&signal);
         }

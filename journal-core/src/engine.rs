@@ -16,7 +16,7 @@ use crate::{
     cell::{Broken, Cell},
     command::{Handled, HeldReply, PendingReply, handle_recovered, panic_message},
     effect::{Also, Inner, Outer},
-    effect_task::{Actor, Duty, Held},
+    effect_task::{Actor, Duty, Held, Life},
     options::Options,
     recover::{Recover, Recovered},
     retention::{DeletionDuty, Round, SnapshotDuty},
@@ -40,7 +40,7 @@ pub struct Engine<A: EventSourced> {
     events: EventSerializer<A::Event>,
     states: StateSerializer<A::State>,
     limits: Capabilities,
-    actor: Arc<Actor>,
+    actor: Life,
     cell: Arc<Cell>,
     state: A::State,
     incarnation: Incarnation,
@@ -108,6 +108,7 @@ impl<A: EventSourced> Engine<A> {
             Handle::current(),
             Box::new(wake),
         );
+        let life = Life(actor.clone());
         let recover = Recover::<A> {
             actor: &actor,
             events: &events,
@@ -115,74 +116,66 @@ impl<A: EventSourced> Engine<A> {
             idle_timeout: options.recovery_idle_timeout,
             accept_deleted_prefix: options.accept_deleted_prefix,
         };
-        match recover.run(None).await {
-            Err(error) => {
-                tell_failure(&actor, &error);
-                actor.retire();
-                Err(error)
-            }
-            Ok(Recovered {
-                claim,
-                state,
-                snapshot,
-                replayed,
-            }) => {
-                let incarnation = claim.incarnation();
-                let newest = claim.highest();
-                let cell = Cell::new(actor.clone(), claim, options.append, options.unknown_wait);
+        let recovered = recover.run(None).await.and_then(
+            |Recovered {
+                 claim,
+                 state,
+                 snapshot,
+                 replayed,
+             }| {
                 let mut engine = Self {
+                    incarnation: claim.incarnation(),
+                    newest: claim.highest(),
+                    cell: Cell::new(actor.clone(), claim, options.append, options.unknown_wait),
                     model,
                     admission,
                     events,
                     states,
                     limits,
-                    actor,
-                    cell,
+                    actor: life,
                     state,
-                    incarnation,
-                    newest,
                     stash: VecDeque::new(),
                     queue: VecDeque::new(),
                     stopping: false,
                     options,
                 };
-                match engine.begin(snapshot, replayed) {
-                    Ok(()) => Ok(engine),
-                    Err(error) => {
-                        tell_failure(&engine.actor, &error);
-                        Err(error)
-                    }
-                }
-            }
-        }
+                engine.begin(snapshot, replayed)?;
+                Ok(engine)
+            },
+        );
+        recovered.inspect_err(|error| {
+            // The original goes to the caller, a description to the model.
+            let told = RecoveryError::Config(error.to_string());
+            actor.signal(Signal::RecoveryFailed(Arc::new(told)));
+        })
     }
 
     /// Handles one command, after what waits before it; first recovers in place if the last append failed.
     ///
     /// # Errors
-    /// [`Halt`]: the actor must end. The command was refused.
+    /// [`Halt`]: the actor must end. This command and all that wait are refused.
     pub async fn process(&mut self, command: BoxedCommand<A>) -> Result<(), Halt> {
-        if let Err(halt) = self.refresh().await {
-            self.refuse(
-                command,
-                match &halt {
-                    Halt::Fenced(error) => PersistError::Fenced(Arc::new(never_sent(error))),
-                    Halt::RecoveryFailed(error) => PersistError::RecoveryFailed(error.clone()),
-                },
-            );
-            return Err(halt);
-        }
         self.queue.push_back(command);
-        self.handle_queue().await
+        self.refresh().await
     }
 
     /// Recovers in place if the last append failed or a handler panicked, then handles what waits.
     ///
     /// # Errors
-    /// [`Halt`]: the actor must end.
+    /// [`Halt`]: the actor must end. All commands that wait are refused.
     pub async fn refresh(&mut self) -> Result<(), Halt> {
-        self.recover_if_broken().await?;
-        self.handle_queue().await
+        let handled = self.handle_queue().await;
+        if let Err(halt) = &handled {
+            let error = match halt {
+                Halt::Fenced(error) => PersistError::Fenced(Arc::new(never_sent(error))),
+                Halt::RecoveryFailed(error) => PersistError::RecoveryFailed(error.clone()),
+            };
+            let stashed = std::mem::take(&mut self.stash);
+            for command in stashed.into_iter().chain(std::mem::take(&mut self.queue)) {
+                self.refuse(command, error.clone());
+            }
+        }
+        handled
     }
 
     /// True if the next [`process`](Engine::process) or [`refresh`](Engine::refresh) will wait for something.
@@ -191,7 +184,7 @@ impl<A: EventSourced> Engine<A> {
         self.options.strict || self.cell.broken().is_some()
     }
 
-    /// True once a command's `then_stop`, and everything handled before it, is durable.
+    /// True once a command's `then_stop`, and everything handled before it, is durable and released.
     #[must_use]
     pub fn stop_is_due(&self) -> bool {
         self.actor.stop_is_due()
@@ -215,64 +208,73 @@ impl<A: EventSourced> Engine<A> {
         &self.actor.id
     }
 
-    async fn recover_if_broken(&mut self) -> Result<(), Halt> {
-        while let Some(broken) = self.cell.broken() {
-            if let Broken::Fenced(error) = broken {
-                return Err(Halt::Fenced(error));
+    async fn handle_queue(&mut self) -> Result<(), Halt> {
+        loop {
+            if self.options.strict {
+                self.cell.idle().await;
             }
-            // What was handled before the failure is written first, under the old claim.
-            self.cell.idle().await;
-            if let Some(Broken::Fenced(error)) = self.cell.broken() {
-                return Err(Halt::Fenced(error));
+            if let Some(broken) = self.cell.broken() {
+                self.recover_in_place(broken).await?;
+                continue;
             }
-            let recover = Recover::<A> {
-                actor: &self.actor,
-                events: &self.events,
-                states: &self.states,
-                idle_timeout: self.options.recovery_idle_timeout,
-                accept_deleted_prefix: self.options.accept_deleted_prefix,
+            let Some(command) = self.queue.pop_front() else {
+                return Ok(());
             };
-            match recover.run(Some(&self.cell)).await {
-                Err(error) => {
-                    self.cell.abandon();
-                    return Err(self.recovery_failed(error));
-                }
-                Ok(Recovered {
-                    claim,
-                    state,
-                    snapshot,
-                    replayed,
-                }) => {
-                    self.state = state;
-                    self.incarnation = claim.incarnation();
-                    self.newest = claim.highest();
-                    self.cell = Cell::new(
-                        self.actor.clone(),
-                        claim,
-                        self.options.append,
-                        self.options.unknown_wait,
-                    );
-                    // A stop decided on lost state is dropped.
-                    self.stopping = self.actor.stop_is_due();
-                    // Who was to wake the stash may be lost with the state.
-                    self.stash.append(&mut self.queue);
-                    std::mem::swap(&mut self.stash, &mut self.queue);
-                    self.begin(snapshot, replayed)
-                        .map_err(|error| self.recovery_failed(error))?;
-                }
-            }
+            self.handle(command);
         }
-        Ok(())
     }
 
-    fn recovery_failed(&self, error: RecoveryError) -> Halt {
-        let error = Arc::new(error);
-        self.actor.signal(Signal::RecoveryFailed(error.clone()));
-        Halt::RecoveryFailed(error)
+    async fn recover_in_place(&mut self, broken: Broken) -> Result<(), Halt> {
+        if let Broken::Fenced(error) = broken {
+            return Err(Halt::Fenced(error));
+        }
+        // What was handled before the failure is written first, under the old claim.
+        self.cell.idle().await;
+        if let Some(Broken::Fenced(error)) = self.cell.broken() {
+            return Err(Halt::Fenced(error));
+        }
+        let recover = Recover::<A> {
+            actor: &self.actor,
+            events: &self.events,
+            states: &self.states,
+            idle_timeout: self.options.recovery_idle_timeout,
+            accept_deleted_prefix: self.options.accept_deleted_prefix,
+        };
+        let recovered = recover.run(Some(&self.cell)).await;
+        recovered
+            .and_then(|recovered| self.resume(recovered))
+            .map_err(|error| {
+                self.cell.abandon();
+                let error = Arc::new(error);
+                self.actor.signal(Signal::RecoveryFailed(error.clone()));
+                Halt::RecoveryFailed(error)
+            })
     }
 
-    /// # Errors
-    /// If `recovered` panics: another recovery in place would only repeat it at once.
+    fn resume(&mut self, recovered: Recovered<A::State>) -> Result<(), RecoveryError> {
+        let Recovered {
+            claim,
+            state,
+            snapshot,
+            replayed,
+        } = recovered;
+        self.state = state;
+        self.incarnation = claim.incarnation();
+        self.newest = claim.highest();
+        self.cell = Cell::new(
+            self.actor.clone(),
+            claim,
+            self.options.append,
+            self.options.unknown_wait,
+        );
+        // A stop decided on lost state is dropped.
+        self.stopping = self.actor.is_stopping();
+        // Who was to wake the stash may be lost with the state.
+        self.stash.append(&mut self.queue);
+        std::mem::swap(&mut self.stash, &mut self.queue);
+        self.begin(snapshot, replayed)
+    }
+
     fn begin(&mut self, snapshot: SequenceNr, replayed: u64) -> Result<(), RecoveryError> {
         let highest = self.newest;
         self.actor.signal(Signal::RecoveryCompleted {
@@ -295,26 +297,16 @@ impl<A: EventSourced> Engine<A> {
             );
         }
         let handled = handle_recovered(&*self.model, &self.state);
-        self.take(handled)
-            .map_err(|message| RecoveryError::RecoveredPanicked {
+        self.take(handled);
+        match self.cell.broken() {
+            // To recover once more would end there again.
+            Some(Broken::Panicked(message)) => Err(RecoveryError::Panicked {
                 id: self.actor.id.clone(),
+                sequence_nr: highest,
                 message,
-            })
-    }
-
-    async fn handle_queue(&mut self) -> Result<(), Halt> {
-        while let Some(command) = self.queue.pop_front() {
-            if self.cell.broken().is_some() {
-                self.queue.push_front(command);
-                self.recover_if_broken().await?;
-                continue;
-            }
-            self.handle(command);
-            if self.options.strict {
-                self.cell.idle().await;
-            }
+            }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn handle(&mut self, command: BoxedCommand<A>) {
@@ -334,8 +326,7 @@ impl<A: EventSourced> Engine<A> {
             return self.refuse(command, overloaded);
         }
         let handled = command.handle(&*self.model, &self.state);
-        // Whoever panicked is answered, and the next command recovers.
-        drop(self.take(handled));
+        self.take(handled);
     }
 
     fn refuse(&self, command: BoxedCommand<A>, error: PersistError) {
@@ -344,15 +335,12 @@ impl<A: EventSourced> Engine<A> {
         }
     }
 
-    /// # Errors
-    /// The text of a panic.
-    fn take(&mut self, handled: Handled<A>) -> Result<(), Arc<str>> {
+    fn take(&mut self, handled: Handled<A>) {
         match handled {
-            Handled::Panicked { reply, message } => Err(self.panicked(reply, message)),
+            Handled::Panicked { reply, message } => self.panicked(reply, message),
             Handled::Stashed { command, also } => {
                 self.stash.push_back(command);
                 self.after(also);
-                Ok(())
             }
             Handled::Effect {
                 events,
@@ -371,7 +359,7 @@ impl<A: EventSourced> Engine<A> {
         runs: Vec<Outer<A::State>>,
         also: Also,
         mut reply: Box<dyn PendingReply<A::State>>,
-    ) -> Result<(), Arc<str>> {
+    ) {
         let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(&events, also)));
         let write = match prepared {
             Ok(Ok(write)) => write,
@@ -381,10 +369,9 @@ impl<A: EventSourced> Engine<A> {
                     refusal: Some(refusal),
                     ..Held::default()
                 };
-                self.enqueue(None, held);
-                return Ok(());
+                return self.enqueue(None, held);
             }
-            Err(panic) => return Err(self.panicked(reply, panic_message(&*panic))),
+            Err(panic) => return self.panicked(reply, panic_message(&*panic)),
         };
         let before = self.newest;
         let after = before.checked_add(events.len() as u64).unwrap_or(SequenceNr::MAX);
@@ -398,7 +385,7 @@ impl<A: EventSourced> Engine<A> {
             (runs, self.duties(before, also))
         }));
         match finished {
-            Err(panic) => Err(self.panicked(reply, panic_message(&*panic))),
+            Err(panic) => self.panicked(reply, panic_message(&*panic)),
             Ok((runs, duties)) => {
                 self.enqueue(
                     write,
@@ -410,7 +397,6 @@ impl<A: EventSourced> Engine<A> {
                     },
                 );
                 self.after(also);
-                Ok(())
             }
         }
     }
@@ -485,9 +471,10 @@ impl<A: EventSourced> Engine<A> {
                 fresh_start,
             };
             let must_be_covered = !fresh_start && !self.options.accept_deleted_prefix;
+            let covered_up_to = must_be_covered.then_some(self.newest);
             Duty::Delete(DeletionDuty {
                 deletion,
-                must_be_covered,
+                covered_up_to,
             })
         };
         if let Some(to) = also.delete_to {
@@ -580,24 +567,17 @@ impl<A: EventSourced> Engine<A> {
         self.stopping |= also.stop;
     }
 
-    fn panicked(&self, reply: Box<dyn HeldReply>, message: Arc<str>) -> Arc<str> {
+    fn panicked(&self, reply: Box<dyn HeldReply>, message: Arc<str>) {
         tracing::error!(persistence_id = %self.actor.id, %message, "a handler panicked");
-        self.cell.close();
+        self.cell.close(message.clone());
         self.actor.signal(Signal::HandlerPanicked(message.clone()));
         let held = Held {
             reply: Some(reply),
             ..Held::default()
         };
-        self.actor.fail(held, &PersistError::Panicked(message.clone()));
+        self.actor.fail(held, &PersistError::Panicked(message));
         self.actor.wake();
-        message
     }
-}
-
-/// The original goes to the caller, a description to the model.
-fn tell_failure(actor: &Arc<Actor>, error: &RecoveryError) {
-    let told = RecoveryError::Config(error.to_string());
-    actor.signal(Signal::RecoveryFailed(Arc::new(told)));
 }
 
 /// The error of a command that came after the one that was fenced.
@@ -612,7 +592,6 @@ pub(crate) fn never_sent(error: &JournalError) -> JournalError {
 impl<A: EventSourced> Drop for Engine<A> {
     fn drop(&mut self) {
         self.cell.abandon();
-        self.actor.retire();
     }
 }
 

@@ -190,12 +190,12 @@ impl<H> Ledger<H> {
     }
 
     /// The journal rejected write `index` of the append in flight; nothing of it is stored. Breaks the ledger, keeps the
-    /// writes before as the append to be sent again, and hands back what depended on the rest.
-    pub(crate) fn rejected(&mut self, index: usize) -> (Option<Append>, Vec<H>) {
-        let kept: Arc<[AtomicWrite]> = match &self.in_flight {
-            Some(append) => append.writes.iter().take(index).cloned().collect(),
-            None => Arc::new([]),
-        };
+    /// writes before as the append to be sent again, and hands back what depended on the rest. An index that is not in
+    /// the append rejects all of it.
+    pub(crate) fn rejected(&mut self, index: Option<usize>) -> (Option<Append>, Vec<H>) {
+        let writes = self.in_flight.as_ref().map(|append| &append.writes[..]);
+        let before = |index| writes?.get(index).and(writes?.get(..index));
+        let kept: Arc<[AtomicWrite]> = index.and_then(before).unwrap_or_default().into();
         let last = kept.iter().fold(self.durable, advance);
         let Failed { in_flight, behind } = self.failed();
         let (keep, mut lost): (Vec<_>, Vec<_>) =

@@ -69,16 +69,8 @@ pub enum RecoveryError {
         /// The claim's highest number.
         highest: SequenceNr,
     },
-    /// The model's `recovered` panicked.
-    #[error("recovery of {id}: `recovered` panicked: {message}")]
-    RecoveredPanicked {
-        /// The id.
-        id: PersistenceId,
-        /// The panic's text.
-        message: Arc<str>,
-    },
-    /// A handler of the model panicked.
-    #[error("recovery of {id}: `apply` panicked at {sequence_nr}: {message}")]
+    /// The model panicked: in `apply` of an event, or in `recovered` after the last one.
+    #[error("recovery of {id}: the model panicked at {sequence_nr}: {message}")]
     Panicked {
         /// The id.
         id: PersistenceId,

@@ -12,8 +12,8 @@ use std::{
 use futures_util::FutureExt;
 
 use crate::{
-    Deletion, Durability, ErrorKind, Incarnation, JournalError, Operation, SelectionCriteria, SequenceNr,
-    Signal, Snapshot, SnapshotError, SnapshotStore, effect_task::Actor,
+    Deletion, Durability, ErrorKind, JournalError, Operation, SelectionCriteria, SequenceNr, Signal,
+    Snapshot, SnapshotError, SnapshotStore, effect_task::Actor,
 };
 
 /// A snapshot encoded at its number, to be saved once that number is durable.
@@ -40,7 +40,7 @@ impl Drop for Round {
     }
 }
 
-pub(crate) async fn snapshot_round(actor: Arc<Actor>, duty: SnapshotDuty) {
+pub(crate) async fn snapshot_round(actor: Arc<Actor>, duty: Box<SnapshotDuty>) {
     let Some(store) = actor.persistence.snapshots() else {
         return;
     };
@@ -49,67 +49,81 @@ pub(crate) async fn snapshot_round(actor: Arc<Actor>, duty: SnapshotDuty) {
         keep,
         delete_events,
         round,
-    } = duty;
+    } = *duty;
+    let end = run_round(&actor, &**store, snapshot, keep, delete_events).await;
+    // Whoever hears of the end may ask for the next round.
+    drop(round);
+    actor.signal(end);
+}
+
+/// Returns the signal of its end.
+async fn run_round(
+    actor: &Arc<Actor>,
+    store: &dyn SnapshotStore,
+    snapshot: Snapshot,
+    keep: usize,
+    delete_events: bool,
+) -> Signal {
     let metadata = snapshot.metadata.clone();
-    let incarnation = metadata.incarnation;
-    if let Err(error) = guard("save", save(&actor, &**store, snapshot)).await {
-        actor.signal(Signal::SnapshotFailed(Arc::new(error)));
-        return;
+    if let Err(error) = guard("save", save(actor, store, snapshot)).await {
+        return Signal::SnapshotFailed(Arc::new(error));
     }
-    actor.signal(Signal::SnapshotSaved(metadata));
-    if delete_events {
-        match guard("list", oldest_kept(&actor, &**store, incarnation, keep)).await {
-            Err(error) => {
-                actor.signal(Signal::SnapshotsNotDeleted(Arc::new(error)));
-                return;
-            }
-            Ok(None) => {}
-            Ok(Some(to)) => {
-                if !delete(
-                    &actor,
-                    Deletion {
-                        to,
-                        incarnation,
-                        fresh_start: false,
-                    },
-                )
-                .await
-                {
-                    return;
-                }
+    actor.signal(Signal::SnapshotSaved(metadata.clone()));
+    // One with a higher number is none that recovery could use: it is ahead of the journal, or another writer's.
+    let usable = SelectionCriteria::ALL
+        .of(metadata.incarnation)
+        .up_to(metadata.sequence_nr);
+    let newest_first = match guard("list", store.list(&actor.id, usable)).await {
+        Err(error) => return Signal::SnapshotsNotDeleted(Arc::new(error)),
+        Ok(newest_first) => newest_first,
+    };
+    // Only once as many snapshots exist as are kept may anything go: each kept one is a fall-back.
+    if let Some(oldest_kept) = newest_first.get(keep - 1) {
+        let deletion = Deletion {
+            to: oldest_kept.sequence_nr,
+            incarnation: metadata.incarnation,
+            fresh_start: false,
+        };
+        if delete_events {
+            match delete(actor, deletion).await {
+                Err(error) => return Signal::EventsNotDeleted(Arc::new(error)),
+                Ok(to) => actor.signal(Signal::EventsDeleted(to)),
             }
         }
+        let older = usable.up_to(oldest_kept.sequence_nr.previous());
+        if let Err(error) = guard("delete", store.delete_matching(&actor.id, older)).await {
+            return Signal::SnapshotsNotDeleted(Arc::new(error));
+        }
     }
-    actor.signal(
-        match guard("delete", store.keep_newest(&actor.id, incarnation, keep)).await {
-            Ok(()) => Signal::SnapshotsDeleted,
-            Err(error) => Signal::SnapshotsNotDeleted(Arc::new(error)),
-        },
-    );
-    drop(round);
+    Signal::SnapshotsDeleted
 }
 
 /// A deletion that a command asked for, to be made once the command is durable.
 pub(crate) struct DeletionDuty {
     pub(crate) deletion: Deletion,
-    /// Refuse it unless a snapshot covers the events, so that recovery stays possible.
-    pub(crate) must_be_covered: bool,
+    /// Refuse it unless a snapshot up to this number covers the events, so that recovery stays possible.
+    pub(crate) covered_up_to: Option<SequenceNr>,
 }
 
 pub(crate) async fn delete_events(actor: Arc<Actor>, duty: DeletionDuty) {
     let DeletionDuty {
         deletion,
-        must_be_covered,
+        covered_up_to,
     } = duty;
-    if must_be_covered && let Some(refusal) = uncovered(&actor, deletion.to, deletion.incarnation).await {
+    if let Some(newest) = covered_up_to
+        && let Some(refusal) = uncovered(&actor, &deletion, newest).await
+    {
         actor.signal(Signal::EventsNotDeleted(Arc::new(refusal)));
         return;
     }
-    if !delete(&actor, deletion).await || !deletion.fresh_start {
-        return;
+    match delete(&actor, deletion).await {
+        Err(error) => return actor.signal(Signal::EventsNotDeleted(Arc::new(error))),
+        Ok(to) => actor.signal(Signal::EventsDeleted(to)),
     }
     // Recovery ignores snapshots up to a fresh start; they only take space.
-    if let Some(store) = actor.persistence.snapshots() {
+    if deletion.fresh_start
+        && let Some(store) = actor.persistence.snapshots()
+    {
         let obsolete = SelectionCriteria::ALL.of(deletion.incarnation).up_to(deletion.to);
         if let Err(error) = guard("delete", store.delete_matching(&actor.id, obsolete)).await {
             actor.signal(Signal::SnapshotsNotDeleted(Arc::new(error)));
@@ -118,13 +132,17 @@ pub(crate) async fn delete_events(actor: Arc<Actor>, duty: DeletionDuty) {
 }
 
 /// Why deleting events up to `to` would leave a state that cannot be recovered, if so.
-async fn uncovered(actor: &Actor, to: SequenceNr, incarnation: Incarnation) -> Option<JournalError> {
+async fn uncovered(actor: &Actor, deletion: &Deletion, newest: SequenceNr) -> Option<JournalError> {
+    let to = deletion.to;
     let refused = |why: String| {
         JournalError::not_stored(ErrorKind::Rejected, Operation::DeleteTo, why)
             .with_id(&actor.id)
             .with_sequence_nr(to)
     };
-    let covering = SelectionCriteria::ALL.of(incarnation).down_to(to);
+    let covering = SelectionCriteria::ALL
+        .of(deletion.incarnation)
+        .down_to(to)
+        .up_to(newest);
     let listed = match actor.persistence.snapshots() {
         None => Ok(Vec::new()),
         Some(store) => guard("list", store.list(&actor.id, covering)).await,
@@ -156,38 +174,15 @@ async fn save(actor: &Actor, store: &dyn SnapshotStore, snapshot: Snapshot) -> R
     store.save(snapshot).await
 }
 
-/// Only once as many snapshots exist as are kept may events go: each kept one is a fall-back.
-async fn oldest_kept(
-    actor: &Actor,
-    store: &dyn SnapshotStore,
-    incarnation: Incarnation,
-    keep: usize,
-) -> Result<Option<SequenceNr>, SnapshotError> {
-    let newest_first = store
-        .list(&actor.id, SelectionCriteria::ALL.of(incarnation))
-        .await?;
-    Ok(newest_first.get(keep - 1).map(|snapshot| snapshot.sequence_nr))
-}
-
-async fn delete(actor: &Arc<Actor>, deletion: Deletion) -> bool {
+async fn delete(actor: &Actor, deletion: Deletion) -> Result<SequenceNr, JournalError> {
     let deleting = AssertUnwindSafe(actor.persistence.journal().delete_to(&actor.id, deletion));
-    let deleted = deleting.catch_unwind().await.unwrap_or_else(|_| {
+    deleting.catch_unwind().await.unwrap_or_else(|_| {
         Err(JournalError::unknown(
             ErrorKind::Unavailable,
             Operation::DeleteTo,
             "the journal panicked",
         ))
-    });
-    match deleted {
-        Ok(to) => {
-            actor.signal(Signal::EventsDeleted(to));
-            true
-        }
-        Err(error) => {
-            actor.signal(Signal::EventsNotDeleted(Arc::new(error)));
-            false
-        }
-    }
+    })
 }
 
 /// A store that panics has failed.

@@ -227,10 +227,13 @@ impl Controlled {
                 Err(lost(ErrorKind::Fenced))
             }
             Fate::NoAnswer => panic!("only a group can be without an answer"),
-            Fate::WrongNumbers => Ok(Appended {
-                first: SequenceNr::FIRST,
-                last: SequenceNr::MAX,
-            }),
+            Fate::WrongNumbers => {
+                Journal::append(inner, claim, expected, writes).await?;
+                Ok(Appended {
+                    first: SequenceNr::FIRST,
+                    last: SequenceNr::MAX,
+                })
+            }
             Fate::Panic => panic!("the test's journal panics"),
         }
     }
@@ -442,6 +445,13 @@ impl Snapshots {
         }
     }
 
+    /// Waits until a snapshot was handed over.
+    pub(crate) async fn save_entered(&self) {
+        while self.saves.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// The numbers of the saved snapshots, newest first.
     pub(crate) async fn saved(&self, id: &str) -> Vec<u64> {
         let all = self.inner.list(&pid(id), SelectionCriteria::ALL).await.unwrap();
@@ -646,7 +656,7 @@ commands! {
     Quit -> Reply<()> = |model, _state, Quit| model.none().then_stop().then_reply(|_| Ok(()));
     RunAndStop -> Reply<()> = |model, _state, RunAndStop| {
         let told = model.told.clone();
-        model.persist(Happened::Added(0)).then_stop()
+        model.persist(Happened::Added(5)).then_stop()
             .then_run(move |_| move || drop(told.send(Told::Effect("stops".to_owned())))).then_reply(|_| Ok(()))
     };
     TakeSnapshot -> Reply<()> = |model, _state, TakeSnapshot| model.none().then_snapshot().then_reply(|_| Ok(()));
@@ -850,6 +860,13 @@ pub(crate) async fn handled(actor: &Mini) {
     let (seen, was_seen) = oneshot::channel();
     drop(actor.send(Seen(seen)));
     was_seen.await.expect("the actor handles");
+}
+
+/// Lets the other tasks of this test run until they wait.
+pub(crate) async fn others_run() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
 }
 
 pub(crate) fn persistence(journal: &Arc<Controlled>) -> Persistence {

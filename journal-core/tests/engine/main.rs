@@ -2,6 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
+mod effects;
+mod failures;
 mod gathering;
+mod retention;
 mod smoke;
+mod snapshots;
+mod stop_and_drop;
+mod strict;
 mod unknown;

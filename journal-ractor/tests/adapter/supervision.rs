@@ -44,7 +44,7 @@ async fn a_panic_in_recovered_fails_the_recovery() {
     assert!(
         matches!(
             panicked,
-            SpawnError::Recovery(RecoveryError::RecoveredPanicked { .. })
+            SpawnError::Recovery(RecoveryError::Panicked { .. })
         ),
         "{panicked:?}"
     );
