@@ -253,9 +253,8 @@ impl Bank for RactorBank {
                 };
                 self.recoveries().latest.insert(account, recovery);
             }
-            Signal::SnapshotSaved(_) | Signal::EventsDeleted(_) | Signal::SnapshotsDeleted => {}
-            // Whatever else there is has failed.
-            failure => self.fault(format!("account {account}: {failure:?}")),
+            failure if failure.is_failure() => self.fault(format!("account {account}: {failure:?}")),
+            _ => {}
         }
     }
 }

@@ -108,7 +108,7 @@ impl<A: EventSourced, R> Effect<A, R> {
     /// After the events: `prepare` sees the state right after this command's own events; what it returns runs once
     /// those events are durable, on the actor's effect task, and not at all if they fail.
     ///
-    /// ```ignore
+    /// ```text
     /// .then_run(|state| { let balance = state.cents; move || notify(balance) })
     /// ```
     pub fn then_run<F: FnOnce() + Send + 'static>(

@@ -46,3 +46,26 @@ pub enum Signal {
     /// Old snapshots are not deleted; the next round tries again.
     SnapshotsNotDeleted(Arc<SnapshotError>),
 }
+
+impl Signal {
+    /// True if something failed that somebody should look at.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::RecoveryCompleted { .. }
+            | Self::Unhandled
+            | Self::SnapshotSaved(_)
+            | Self::EventsDeleted(_)
+            | Self::SnapshotsDeleted => false,
+            Self::RecoveryFailed(_)
+            | Self::SnapshotIgnored(_)
+            | Self::PersistFailed(_)
+            | Self::CommandFailed(_)
+            | Self::HandlerPanicked(_)
+            | Self::EffectPanicked(_)
+            | Self::SnapshotFailed(_)
+            | Self::EventsNotDeleted(_)
+            | Self::SnapshotsNotDeleted(_) => true,
+        }
+    }
+}

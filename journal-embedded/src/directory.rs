@@ -11,6 +11,8 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use journal_core::{ErrorKind, JournalError, Operation};
@@ -146,6 +148,11 @@ fn flush_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A killed process keeps its lock until its last flush returns, and a journal until its threads have ended: who
+/// restarts at once waits that long.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_POLL: Duration = Duration::from_millis(10);
+
 fn lock(path: &Path) -> Result<File, JournalError> {
     let file = OpenOptions::new()
         .create(true)
@@ -153,14 +160,20 @@ fn lock(path: &Path) -> Result<File, JournalError> {
         .write(true)
         .open(path.join(LOCK))
         .map_err(|error| unusable(path, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(config(format!(
-            "{} is in use by another journal, in this process or another; a directory belongs to one at a time: share \
-             the journal that is open (it can be cloned), close it first, or use another directory",
-            path.display()
-        ))),
-        Err(TryLockError::Error(error)) => Err(unusable(path, error)),
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_POLL),
+            Err(TryLockError::WouldBlock) => {
+                return Err(config(format!(
+                    "{} is in use by another journal, in this process or another; a directory belongs to one at a \
+                     time: share the journal that is open (it can be cloned), close it first, or use another directory",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(unusable(path, error)),
+        }
     }
 }
 

@@ -42,10 +42,7 @@ async fn a_panic_in_recovered_fails_the_recovery() {
     let (description, _hears) = account_that_panics("a", 3);
     let panicked = description.clone().spawn(&persistence).await.unwrap_err();
     assert!(
-        matches!(
-            panicked,
-            SpawnError::Recovery(RecoveryError::Panicked { .. })
-        ),
+        matches!(panicked, SpawnError::Recovery(RecoveryError::Panicked { .. })),
         "{panicked:?}"
     );
     let account = description.spawn_instant(&persistence).unwrap();
