@@ -5,6 +5,7 @@ use std::{
     collections::VecDeque,
     fmt,
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,9 +13,10 @@ use std::{
     time::Duration,
 };
 
+use futures_core::Stream;
 use futures_util::{
     FutureExt, StreamExt,
-    future::{BoxFuture, Either, select},
+    future::{Either, pending, select},
     stream::FuturesUnordered,
 };
 use tokio::sync::Notify;
@@ -37,13 +39,6 @@ pub(crate) struct Hub {
 
 /// An append to repeat after a wait.
 type Repeat = (Arc<Cell>, Duration);
-
-/// The end of an append or of a repeat of one.
-struct Done {
-    /// Repeats wait, so they must not count among the groups in flight.
-    is_group: bool,
-    repeats: Vec<Repeat>,
-}
 
 impl Hub {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Arc<Self> {
@@ -84,50 +79,38 @@ impl Hub {
 
     pub(crate) async fn run(self: Arc<Self>) {
         let _gone = Gone(self.clone());
-        let mut appends: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
-        let mut groups = 0;
         let (most_groups, bytes) = if self.journal.capabilities().group_commit {
             (GROUPS_IN_FLIGHT, GROUP_BYTES)
         } else {
             (usize::MAX, 0)
         };
+        let mut appends = FuturesUnordered::new();
+        let mut repeats = FuturesUnordered::new();
+        let mut appended = VecDeque::new();
         loop {
-            while groups < most_groups {
-                let Some(group) = self.next_group(bytes) else {
-                    break;
-                };
-                groups += 1;
-                let append = self.clone().append(group);
-                appends.push(
-                    append
-                        .map(|repeats| Done {
-                            is_group: true,
-                            repeats,
-                        })
-                        .boxed(),
-                );
+            // What is appended is answered only after the next group is under way: the journal must not wait for that.
+            while appends.len() < most_groups
+                && let Some(group) = self.next_group(bytes)
+            {
+                appends.push(self.clone().append(group));
             }
-            if appends.is_empty() {
-                if self.closed.load(Ordering::Acquire) {
-                    return;
-                }
-                self.changed.notified().await;
+            if let Some(Some(group)) = appends.next().now_or_never() {
+                appended.push_back(group);
                 continue;
             }
-            let changed = std::pin::pin!(self.changed.notified());
-            if let Either::Right((Some(done), _)) = select(changed, appends.next()).await {
-                groups -= usize::from(done.is_group);
-                for (cell, wait) in done.repeats {
-                    let repeat = self.clone().repeat(cell, wait);
-                    appends.push(
-                        repeat
-                            .map(|repeats| Done {
-                                is_group: false,
-                                repeats,
-                            })
-                            .boxed(),
-                    );
+            if let Some(group) = appended.pop_front() {
+                for (cell, wait) in group.complete() {
+                    repeats.push(self.clone().repeat(cell, wait));
                 }
+                continue;
+            }
+            if appends.is_empty() && repeats.is_empty() && self.closed.load(Ordering::Acquire) {
+                return;
+            }
+            let changed = pin!(self.changed.notified());
+            let done = pin!(next_of(&mut appends, &mut repeats));
+            if let Either::Right((group, _)) = select(changed, done).await {
+                appended.push_back(group);
             }
         }
     }
@@ -147,7 +130,7 @@ impl Hub {
         (!group.cells.is_empty()).then_some(group)
     }
 
-    async fn append(self: Arc<Self>, mut group: Group) -> Vec<Repeat> {
+    async fn append(self: Arc<Self>, mut group: Group) -> Group {
         let appended = AssertUnwindSafe(self.append_parts(&mut group.parts))
             .catch_unwind()
             .await;
@@ -161,11 +144,7 @@ impl Hub {
                 )));
             }
         }
-        let parts = std::mem::take(&mut group.parts);
-        let completed = std::mem::take(&mut group.cells).into_iter().zip(parts);
-        completed
-            .filter_map(|(cell, part)| cell.complete(part).map(|wait| (cell, wait)))
-            .collect()
+        group
     }
 
     async fn append_parts(&self, parts: &mut [AppendPart]) {
@@ -178,7 +157,7 @@ impl Hub {
         }
     }
 
-    async fn repeat(self: Arc<Self>, cell: Arc<Cell>, wait: Duration) -> Vec<Repeat> {
+    async fn repeat(self: Arc<Self>, cell: Arc<Cell>, wait: Duration) -> Group {
         let mut waiting = Group {
             cells: vec![cell],
             parts: Vec::new(),
@@ -209,6 +188,36 @@ impl Drop for Gone {
 struct Group {
     cells: Vec<Arc<Cell>>,
     parts: Vec<AppendPart>,
+}
+
+impl Group {
+    /// Gives each cell its result; returns what is to be repeated.
+    fn complete(mut self) -> Vec<Repeat> {
+        let parts = std::mem::take(&mut self.parts);
+        let cells = std::mem::take(&mut self.cells);
+        let completed = cells.into_iter().zip(parts);
+        completed
+            .filter_map(|(cell, part)| cell.complete(part).map(|wait| (cell, wait)))
+            .collect()
+    }
+}
+
+/// The next group that ends; waits for ever where there is none.
+async fn next_of(
+    appends: &mut (impl Stream<Item = Group> + Unpin),
+    repeats: &mut (impl Stream<Item = Group> + Unpin),
+) -> Group {
+    match select(appends.next(), repeats.next()).await {
+        Either::Left((Some(group), _)) | Either::Right((Some(group), _)) => group,
+        Either::Left((None, repeat)) => match repeat.await {
+            Some(group) => group,
+            None => pending().await,
+        },
+        Either::Right((None, append)) => match append.await {
+            Some(group) => group,
+            None => pending().await,
+        },
+    }
 }
 
 impl Drop for Group {
