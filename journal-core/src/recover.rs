@@ -48,14 +48,15 @@ impl<A: EventSourced> Recover<'_, A> {
             self.resolve(journal, claim.bounds().highest, former).await;
         }
         let mut bounds = *claim.bounds();
-        for _ in 0..OVERTAKEN {
+        let mut overtaken = 0;
+        loop {
             let recovery = Recovery::new(
                 self.actor.id.clone(),
                 bounds,
                 claim.incarnation(),
                 self.accept_deleted_prefix,
             );
-            match self.rebuild(journal, recovery, bounds.highest).await {
+            let error = match self.rebuild(journal, recovery, bounds.highest).await {
                 Ok((state, snapshot, replayed)) => {
                     return Ok(Recovered {
                         claim,
@@ -64,26 +65,23 @@ impl<A: EventSourced> Recover<'_, A> {
                         replayed,
                     });
                 }
-                Err(error) => {
-                    // A former actor's retention may delete what this recovery was about to read; then there is a
-                    // newer snapshot too.
-                    let now = self.wait("the journal", journal.bounds(&self.actor.id)).await??;
-                    if now.deleted_to == bounds.deleted_to {
-                        return Err(error);
-                    }
-                    bounds = Bounds {
-                        deleted_to: now.deleted_to,
-                        fresh_start: now.fresh_start,
-                        ..bounds
-                    };
-                }
+                Err(error) => error,
+            };
+            // A former actor's retention may delete what this recovery was about to read; then there is a newer
+            // snapshot too.
+            let Ok(Ok(now)) = self.wait("the journal", journal.bounds(&self.actor.id)).await else {
+                return Err(error);
+            };
+            overtaken += 1;
+            if now.deleted_to == bounds.deleted_to || overtaken == OVERTAKEN {
+                return Err(error);
             }
+            bounds = Bounds {
+                deleted_to: now.deleted_to,
+                fresh_start: now.fresh_start,
+                ..bounds
+            };
         }
-        Err(RecoveryError::Incomplete {
-            id: self.actor.id.clone(),
-            reached: bounds.deleted_to,
-            highest: bounds.highest,
-        })
     }
 
     async fn claim(&self, journal: &dyn Journal) -> Result<Claim, RecoveryError> {

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use journal_core::{
     Admission, AppendPart, Appended, AtomicWrite, Bounds, BoxedCommand, Capabilities, Claim, Command,
     Deletion, Durability, Effect, Effects, EncodedEvent, Engine, ErrorKind, Event, EventSerializer,
@@ -68,6 +68,8 @@ pub(crate) enum Trouble {
     Slow(Duration),
     /// A claim, after which everything is deleted.
     ThenDeletes,
+    /// A replay ends silently.
+    Ends,
 }
 
 impl Trouble {
@@ -84,7 +86,7 @@ impl Trouble {
                 sleep(wait).await;
                 Ok(())
             }
-            Self::ThenDeletes => Ok(()),
+            Self::ThenDeletes | Self::Ends => Ok(()),
         }
     }
 }
@@ -341,20 +343,18 @@ impl Journal for Controlled {
         let Some(trouble) = self.next_trouble(Operation::Replay) else {
             return records;
         };
+        if trouble == Trouble::Ends {
+            return EventStream::new(records.take(1).map(|record| Ok(vec![record?])));
+        }
         // One event comes, then the trouble, then the rest.
-        EventStream::new(
-            records
-                .enumerate()
-                .then(
-                    move |(index, record): (usize, Result<Record, JournalError>)| async move {
-                        if index > 0 {
-                            trouble.strike(Operation::Replay).await?;
-                        }
-                        Ok(vec![record?])
-                    },
-                )
-                .chain(stream::empty()),
-        )
+        EventStream::new(records.enumerate().then(
+            move |(index, record): (usize, Result<Record, JournalError>)| async move {
+                if index > 0 {
+                    trouble.strike(Operation::Replay).await?;
+                }
+                Ok(vec![record?])
+            },
+        ))
     }
     async fn delete_to(&self, id: &PersistenceId, deletion: Deletion) -> Result<SequenceNr, JournalError> {
         self.strike(Operation::DeleteTo).await?;
@@ -386,6 +386,8 @@ pub(crate) enum Fault {
     Skips,
     /// Waits for a permit of the gate.
     Waits,
+    /// A load waits for a permit of the gate once it has loaded.
+    WaitsLoaded,
 }
 
 /// A call of the snapshot store.
@@ -497,6 +499,9 @@ impl SnapshotStore for Snapshots {
                 }
                 _ => {}
             }
+        }
+        if fault == Fault::WaitsLoaded {
+            self.gate.acquire().await.unwrap().forget();
         }
         Ok(loaded)
     }

@@ -5,6 +5,7 @@ mod common;
 mod effects;
 mod failures;
 mod gathering;
+mod recovery;
 mod retention;
 mod smoke;
 mod snapshots;
