@@ -56,6 +56,8 @@ pub(crate) enum Fate {
     WrongNumbers,
     /// The journal panics.
     Panic,
+    /// It takes for ever.
+    Hangs,
 }
 
 /// What happens to one claim, replay or deletion.
@@ -237,6 +239,7 @@ impl Controlled {
                 })
             }
             Fate::Panic => panic!("the test's journal panics"),
+            Fate::Hangs => pending().await,
         }
     }
 
@@ -639,7 +642,7 @@ commands! {
     Tell(i64) -> () = |model, _state, Tell(amount)| model.persist(Happened::Added(amount));
     Note(String) -> Reply<u64> = |model, _state, Note(text)| model.persist(Happened::Noted(text)).then_reply(|s| Ok(s.notes));
     Get -> Reply<i64> = |model, state, Get| model.reply(Ok(state.total));
-    Refuse -> Result<(), Refusal> = |model, _state, Refuse| model.reply(Err(Refusal::Validation));
+    Refuse -> Result<(), Refusal> = |model, _state, Refuse| model.reply(Err(Refusal("validation")));
     Unencodable -> Reply<()> = |model, _state, Unencodable|
         model.persist_all([Happened::Added(1_000), Happened::Unencodable]).then_reply(|_| Ok(()));
     Run(&'static str) -> Reply<()> = |model, _state, Run(what)| {
@@ -667,6 +670,7 @@ commands! {
     TakeSnapshot -> Reply<()> = |model, _state, TakeSnapshot| model.none().then_snapshot().then_reply(|_| Ok(()));
     DeleteTo(u64) -> Reply<()> = |model, _state, DeleteTo(to)| model.none().then_delete_to(SequenceNr::new(to)).then_reply(|_| Ok(()));
     Restart -> Reply<()> = |model, _state, Restart| model.persist(Happened::Reset).then_restart_from_here().then_reply(|_| Ok(()));
+    RestartUnchanged -> Reply<()> = |model, _state, RestartUnchanged| model.none().then_restart_from_here().then_reply(|_| Ok(()));
     RestartWrongly -> Reply<()> = |model, _state, RestartWrongly| model.persist(Happened::Added(7)).then_restart_from_here().then_reply(|_| Ok(()));
     StashUntil(i64) -> Reply<i64> = |model, state, StashUntil(total)|
         if state.total < total { model.stash(StashUntil(total)) } else { model.reply(Ok(state.total)) };
@@ -681,14 +685,11 @@ commands! {
 
 /// An error of the application.
 #[derive(Debug)]
-pub(crate) enum Refusal {
-    Validation,
-    Persist(PersistError),
-}
+pub(crate) struct Refusal(pub(crate) &'static str);
 
 impl From<PersistError> for Refusal {
-    fn from(error: PersistError) -> Self {
-        Self::Persist(error)
+    fn from(_: PersistError) -> Self {
+        Self("not persisted")
     }
 }
 
@@ -789,6 +790,10 @@ impl Mini {
         Summing: Handles<C>,
     {
         self.sender().send(command)
+    }
+
+    pub(crate) fn deliver(&self, command: BoxedCommand<Summing>) {
+        drop(self.mailbox.send(Message::Command(command)));
     }
 
     pub(crate) fn sender(&self) -> Sender {

@@ -4,11 +4,16 @@
 mod common;
 mod effects;
 mod failures;
+mod fencing;
 mod gathering;
+mod hub;
+mod output_commit;
+mod overload;
 mod recovery;
+mod restart_from_here;
 mod retention;
-mod smoke;
 mod snapshots;
+mod stash;
 mod stop_and_drop;
 mod strict;
 mod unknown;
