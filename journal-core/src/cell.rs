@@ -74,6 +74,8 @@ struct State {
     scheduled: bool,
     /// Somebody is releasing; whoever comes second leaves what is ready to him, so that the order stays.
     releasing: bool,
+    /// Somebody waits for it to be idle.
+    idle_awaited: bool,
     /// The actor is gone: nobody will resolve an unknown outcome.
     abandoned: bool,
     repeats: u32,
@@ -98,6 +100,7 @@ impl Cell {
                 claim: Some(claim),
                 scheduled: false,
                 releasing: false,
+                idle_awaited: false,
                 abandoned: false,
                 repeats: 0,
                 broken: None,
@@ -123,8 +126,16 @@ impl Cell {
         Ok(bytes)
     }
 
-    pub(crate) fn gathered_bytes(&self) -> usize {
-        self.lock().ledger.gathered_bytes()
+    /// Bytes of events that wait for the append in flight.
+    ///
+    /// # Errors
+    /// Why it takes no more.
+    pub(crate) fn gathered_bytes(&self) -> Result<usize, Broken> {
+        let state = self.lock();
+        match &state.broken {
+            None => Ok(state.ledger.gathered_bytes()),
+            Some(broken) => Err(broken.clone()),
+        }
     }
 
     pub(crate) fn broken(&self) -> Option<Broken> {
@@ -143,8 +154,12 @@ impl Cell {
     pub(crate) async fn idle(&self) {
         loop {
             let changed = self.idle.notified();
-            if self.lock().is_idle() {
-                return;
+            {
+                let mut state = self.lock();
+                if state.is_idle() {
+                    return;
+                }
+                state.idle_awaited = true;
             }
             changed.await;
         }
@@ -365,7 +380,7 @@ impl Cell {
             state = self.lock();
         }
         state.releasing = false;
-        if state.is_idle() {
+        if state.is_idle() && std::mem::take(&mut state.idle_awaited) {
             drop(state);
             self.idle.notify_waiters();
         }

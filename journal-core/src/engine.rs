@@ -213,14 +213,21 @@ impl<A: EventSourced> Engine<A> {
             if self.options.strict {
                 self.cell.idle().await;
             }
-            if let Some(broken) = self.cell.broken() {
-                self.recover_in_place(broken).await?;
-                continue;
-            }
+            let waiting_bytes = match self.cell.gathered_bytes() {
+                Ok(bytes) => bytes,
+                Err(broken) => {
+                    self.recover_in_place(broken).await?;
+                    continue;
+                }
+            };
             let Some(command) = self.queue.pop_front() else {
                 return Ok(());
             };
-            self.handle(command);
+            self.handle(command, waiting_bytes);
+            // The next call looks at the ledger anyway.
+            if self.queue.is_empty() && !self.options.strict {
+                return Ok(());
+            }
         }
     }
 
@@ -309,7 +316,7 @@ impl<A: EventSourced> Engine<A> {
         }
     }
 
-    fn handle(&mut self, command: BoxedCommand<A>) {
+    fn handle(&mut self, command: BoxedCommand<A>, waiting_bytes: usize) {
         if self.stopping {
             return self.refuse(command, PersistError::Stopped);
         }
@@ -317,11 +324,10 @@ impl<A: EventSourced> Engine<A> {
             Ok(command) => command,
             Err((command, overloaded)) => return self.refuse(command, overloaded),
         };
-        let bytes = self.cell.gathered_bytes();
-        if bytes > self.options.max_waiting_bytes {
+        if waiting_bytes > self.options.max_waiting_bytes {
             let overloaded = PersistError::Overloaded {
                 waiting: self.admission.waiting(),
-                bytes,
+                bytes: waiting_bytes,
             };
             return self.refuse(command, overloaded);
         }

@@ -1,5 +1,7 @@
 //! A type as it is stored: its codec, manifest and version. Events and states share these rules.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -12,6 +14,8 @@ pub(crate) struct Schema<T> {
     codec: SharedCodec<T>,
     manifest: &'static str,
     version: u32,
+    /// The length of the last payload, which is the best guess of the next one's.
+    length: AtomicUsize,
 }
 
 impl<T: DeserializeOwned + 'static> Schema<T> {
@@ -27,6 +31,7 @@ impl<T: DeserializeOwned + 'static> Schema<T> {
             codec,
             manifest,
             version,
+            length: AtomicUsize::new(0),
         })
     }
 
@@ -43,8 +48,9 @@ impl<T: DeserializeOwned + 'static> Schema<T> {
     }
 
     pub(crate) fn encode(&self, value: &T) -> Result<Vec<u8>, CodecError> {
-        let mut payload = Vec::new();
+        let mut payload = Vec::with_capacity(self.length.load(Ordering::Relaxed));
         self.codec.encode(value, &mut payload)?;
+        self.length.store(payload.len(), Ordering::Relaxed);
         Ok(payload)
     }
 
