@@ -263,3 +263,18 @@ impl<A: EventSourced> fmt::Debug for Persistent<A> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_before_a_restart_doubles_up_to_the_longest() {
+        let backoff = Backoff {
+            shortest: Duration::from_millis(200),
+            longest: Duration::from_secs(1),
+        };
+        let waits = [0, 1, 2, 3, 40, u32::MAX].map(|attempt| backoff.wait(attempt).as_millis());
+        assert_eq!(waits, [200, 400, 800, 1_000, 1_000, 1_000]);
+    }
+}
