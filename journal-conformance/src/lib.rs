@@ -28,14 +28,18 @@
 //! | to read | for |
 //! |---|---|
 //! | [`JournalFixture`], [`SnapshotFixture`] | what a backend's author writes |
-//! | [`journal_cases`], [`snapshot_cases`] | the lists as values, to run a case by name |
+//! | [`AdapterHarness`], [`AdapterStores`] | what an adapter's author writes, and where it is tested |
+//! | [`journal_cases`], [`snapshot_cases`], [`adapter_cases`] | the lists as values, to run a case by name |
+//! | [`controlled`] | a journal and a snapshot store whose answers a test decides |
 //! | [`faults`] | journals and stores that are wrong on purpose; each fails a named case |
 //!
 //! A case that a capability rules out says `not applicable` and why; one whose engine is absent says `ignored` and why.
 //! `JOURNAL_REQUIRE=kafka,cassandra` turns the absence of these engines into a failure. A case that hangs fails at its
 //! deadline. One suite per module; a second one in the same file goes into a `mod` of its own.
 
+mod adapter;
 mod cases;
+pub mod controlled;
 pub mod faults;
 mod journal;
 mod resident;
@@ -43,7 +47,8 @@ mod runner;
 mod snapshot;
 
 pub use {
-    cases::{journal::journal_cases, snapshot::snapshot_cases},
+    adapter::{AdapterHarness, AdapterStores, AdapterUnderTest, Closed, Sum, Tallied, Tally, check_adapter},
+    cases::{adapter::adapter_cases, journal::journal_cases, snapshot::snapshot_cases},
     journal::{Damage, JournalFixture, JournalUnderTest, Through, check_journal},
     runner::{Absent, Case, NotApplicable, Outcome, Subject, Verdict},
     snapshot::{SnapshotFixture, SnapshotsUnderTest, check_snapshots},
@@ -52,7 +57,11 @@ pub use {
 #[doc(hidden)]
 pub mod macros {
     //! What the macros expand to.
-    pub use crate::{journal::test_journal, snapshot::test_snapshots};
+    pub use crate::{
+        adapter::{Pairing, test_adapter},
+        journal::test_journal,
+        snapshot::test_snapshots,
+    };
 }
 
 /// Every case of the journal contract as a test of its own, on a [`JournalFixture`].
@@ -68,6 +77,14 @@ macro_rules! journal_suite {
 macro_rules! snapshot_suite {
     ($fixture:ty) => {
         $crate::__snapshot_cases! { [$crate::__tests] [test_snapshots $fixture] }
+    };
+}
+
+/// Every case of the adapter contract as a test of its own: of an [`AdapterHarness`] on [`AdapterStores`].
+#[macro_export]
+macro_rules! adapter_suite {
+    ($harness:ty, $stores:ty) => {
+        $crate::__adapter_cases! { [$crate::__tests] [test_adapter ($harness, $stores)] }
     };
 }
 

@@ -1,0 +1,144 @@
+//! The one list of the cases of the adapter contract. A doc comment names the rule that a case checks: P1 to P10 are the
+//! rules of the engine, R those of its recovery; see `ARCHITECTURE.md`.
+
+mod effects;
+mod failure;
+mod fencing;
+mod identity;
+mod kill;
+mod overload;
+mod panics;
+mod recovery;
+mod replies;
+mod retention;
+mod snapshots;
+mod stash;
+mod stop;
+mod strict;
+mod unknown;
+
+use crate::{
+    adapter::{AdapterHarness, AdapterUnderTest},
+    runner::Case,
+};
+
+/// Passes the list to a macro, which makes tests of it or values.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __adapter_cases {
+    ([$($callback:tt)+] $subject:tt) => {
+        $($callback)+! {
+            $subject
+            recovery {
+                from_nothing_is_the_initial_state,
+                from_events_applies_them_all,
+                from_a_snapshot_applies_only_the_tail,
+                after_a_deletion_needs_only_what_is_left,
+                after_a_deletion_of_everything_keeps_the_numbers,
+                after_a_deletion_without_a_snapshot_is_refused,
+                after_a_purge_begins_a_new_life,
+                after_a_declared_fresh_start_needs_no_snapshot,
+                after_a_restart_of_the_process_is_the_same,
+                of_an_unreadable_snapshot_applies_all_events,
+                of_an_event_that_cannot_be_applied_is_an_error,
+                that_fails_is_the_error_of_spawn,
+                that_the_snapshot_store_fails_is_an_error,
+                lets_commands_wait_and_answers_them_in_order,
+                of_a_thousand_actors_stays_within_the_permits,
+                that_fails_is_tried_again_with_growing_waits,
+            }
+            replies {
+                are_withheld_until_all_before_is_durable,
+                come_in_the_order_of_the_commands,
+                show_the_state_right_after_their_command,
+                of_a_refused_command_leave_no_trace,
+                that_nobody_waits_for_become_signals,
+                of_what_gathers_share_an_append,
+            }
+            effects {
+                are_done_before_their_reply,
+                of_a_write_that_fails_do_not_run,
+                that_panic_harm_nobody,
+                may_use_the_actor,
+            }
+            strict {
+                writes_one_command_at_a_time,
+            }
+            overload {
+                is_answered_and_leaves_no_trace,
+                while_recovering_is_answered,
+            }
+            failure {
+                of_a_write_fails_its_command_alone,
+                of_a_moment_is_not_seen,
+                fails_what_was_handled_behind_it,
+                spares_commands_not_yet_handled,
+                by_rejection_stores_what_came_before,
+                drops_a_stop_decided_on_lost_state,
+                of_the_recovery_after_it_starts_the_actor_again,
+            }
+            unknown {
+                that_was_stored_is_answered_as_stored,
+                that_was_lost_is_answered_as_not_stored,
+                fails_what_was_never_sent,
+            }
+            panics {
+                in_a_handler_lose_no_queued_command,
+                in_apply_store_nothing,
+                in_a_reply_store_nothing,
+                let_earlier_writes_finish,
+            }
+            stash {
+                is_answered_after_unstash_in_order,
+                survives_a_panic_in_order,
+                survives_a_failed_write_in_order,
+            }
+            stop {
+                finishes_what_is_handled,
+                that_is_handled_ends_the_actor,
+                that_is_handled_refuses_what_follows,
+                frees_the_id,
+            }
+            kill {
+                loses_nothing_that_was_handled,
+                closes_what_is_queued,
+                is_not_followed_by_a_restart,
+            }
+            identity {
+                lives_once,
+                of_many_spawned_at_once_lives_once,
+            }
+            fencing {
+                ends_the_actor_without_a_restart,
+                lets_a_later_command_begin_again,
+                stores_nothing_that_was_fenced,
+            }
+            snapshots {
+                that_fail_delete_nothing,
+                are_tried_again_by_the_next_round,
+            }
+            retention {
+                leaves_exactly_what_it_should,
+                leaves_exactly_what_it_should_where_writes_pass_its_multiples,
+                keeps_all_events_unless_told_otherwise,
+            }
+        }
+    };
+}
+
+macro_rules! registry {
+    (() $($theme:ident { $($case:ident,)* })*) => {
+        vec![$($(
+            Case {
+                name: concat!(stringify!($theme), "::", stringify!($case)),
+                run: |subject| Box::pin($theme::$case(subject)),
+            },
+        )*)*]
+    };
+}
+
+/// Every case of the adapter contract, by name.
+#[must_use]
+pub fn adapter_cases<H: AdapterHarness>() -> Vec<Case<AdapterUnderTest<H>>> {
+    __adapter_cases!([registry]())
+}
