@@ -137,7 +137,7 @@ fn built(builder: PersistenceBuilder) -> Persistence {
 pub(crate) const ID: &str = "tally|1";
 
 /// Given to a wrong adapter to do what it must not.
-const A_WHILE: Duration = Duration::from_millis(50);
+const A_WHILE: Duration = Duration::from_millis(100);
 
 impl<H: AdapterHarness> AdapterUnderTest<H> {
     /// Opens the stores.
@@ -275,7 +275,7 @@ impl<H: AdapterHarness> Actor<H> {
     pub(crate) async fn handled(&self, hears: &mut Hears) {
         const LAST: u32 = u32::MAX;
         self.tell(Note(LAST));
-        while hears.handled(1).await != [LAST] {}
+        hears.handled(LAST).await;
     }
 
     pub(crate) fn stopping(&self) -> Begun<()> {

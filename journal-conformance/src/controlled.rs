@@ -12,6 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use journal_core::{
     AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Deletion, ErrorKind, EventStream,
     Journal, JournalError, JournalInfo, Loaded, Operation, PersistenceId, ReplayRange, SelectionCriteria,
@@ -236,10 +237,7 @@ impl Journal for ControlledJournal {
         self.meet(fate, claim, expected, writes).await
     }
     async fn append_group(&self, parts: &mut [AppendPart]) {
-        let mut fates = Vec::with_capacity(parts.len());
-        for part in &*parts {
-            fates.push(self.pass(&part.writes).await);
-        }
+        let fates = join_all(parts.iter().map(|part| self.pass(&part.writes))).await;
         if fates.iter().all(Option::is_none) {
             return self.inner.append_group(parts).await;
         }

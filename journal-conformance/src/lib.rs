@@ -1,7 +1,8 @@
 //! The executable contract of actor-journal.
 //!
 //! A backend is tested by a fixture, which makes an empty store, and one line, which expands to one named test per
-//! case. The list of cases exists once: a new case reaches every backend without an edit.
+//! case; an adapter by a harness, which spawns actors, and one line per kind of store. Each list of cases exists once: a
+//! new case reaches every backend or adapter without an edit.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -239,10 +239,10 @@ impl Hears {
         std::iter::from_fn(|| self.effects.try_recv().ok()).collect()
     }
 
-    /// The next commands that were looked at.
-    pub(crate) async fn handled(&mut self, count: usize) -> Vec<u32> {
+    /// The next commands that were looked at, up to this one.
+    pub(crate) async fn handled(&mut self, last: u32) -> Vec<u32> {
         let mut labels = Vec::new();
-        while labels.len() < count {
+        while labels.last() != Some(&last) {
             labels.push(self.handled.recv().await.expect("the actor handles"));
         }
         labels

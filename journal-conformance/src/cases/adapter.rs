@@ -1,5 +1,20 @@
-//! The one list of the cases of the adapter contract. A doc comment names the rule that a case checks: P1 to P10 are the
-//! rules of the engine, R those of its recovery; see `ARCHITECTURE.md`.
+//! The one list of the cases of the adapter contract. A doc comment names the rule that a case checks:
+//!
+//! - R: recovery takes a permit, claims, loads the newest usable snapshot and replays from there to the claim's highest
+//!   number; it is ready, or an error, never a guess. Commands wait meanwhile.
+//! - P1: a reply or an effect is withheld until every event its command was handled on is durable; then released in
+//!   the order of the commands.
+//! - P2: a reply is computed when its command is handled. A panic of the model enqueues nothing and lets earlier writes
+//!   finish; no code of the model runs under a lock.
+//! - P3: events are checked before they are applied: a refused command changes nothing.
+//! - P4: one append in flight; what gathers meanwhile is the next.
+//! - P5: a snapshot is saved once its number is durable, then events are deleted up to the oldest kept one, then older
+//!   snapshots; a step that fails ends the round.
+//! - P6: after a failed append the actor recovers in place: same mailbox, stash back at the head of the queue. If that
+//!   fails, the actor fails and is started again under the backoff.
+//! - P7: a rejected write takes down what came after it, not what came before.
+//! - P8: a stop finishes what is handled; a kill loses only what is not. The id is free when all of it is written.
+//! - P9: a fenced actor stops and is not restarted.
 
 mod effects;
 mod failure;

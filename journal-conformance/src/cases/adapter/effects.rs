@@ -56,6 +56,6 @@ pub(crate) async fn may_use_the_actor<H: AdapterHarness>(on: &mut AdapterUnderTe
     let reference = actor.0.clone();
     let tells = actor.asked(Do(Box::new(move || H::tell(&reference, Note(7)))));
     assert_eq!(tells.reply().await, 1);
-    assert_eq!(hears.handled(1).await, [7]);
+    assert_eq!(hears.handled(7).await, [7]);
     Ok(())
 }

@@ -60,10 +60,10 @@ pub(crate) async fn is_not_followed_by_a_restart<H: AdapterHarness>(on: &mut Ada
     let killed = on.spawn(&described.backoff(soon)).await;
     killed.ask(Add(5)).await;
     killed.kill().await?;
-    killed.ended().await;
-    on.gone().await;
     a_while().await;
     killed.assert_closed().await;
+    killed.ended().await;
+    on.gone().await;
     assert_eq!(on.journal().claims_made(), 1);
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::{
 
 const KEEP: usize = 2;
 
-/// Retention: exactly the kept snapshots are left, and the events behind the oldest of them.
+/// P5: exactly the kept snapshots are left, and the events behind the oldest of them.
 pub(crate) async fn leaves_exactly_what_it_should<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {
@@ -22,7 +22,7 @@ pub(crate) async fn leaves_exactly_what_it_should<H: AdapterHarness>(
     Ok(())
 }
 
-/// Retention, where the snapshots are not n apart: a write of several events passes a multiple of n, now and then two.
+/// P5, where the snapshots are not n apart: a write of several events passes a multiple of n, now and then two.
 pub(crate) async fn leaves_exactly_what_it_should_where_writes_pass_its_multiples<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {
@@ -34,7 +34,7 @@ pub(crate) async fn leaves_exactly_what_it_should_where_writes_pass_its_multiple
     Ok(())
 }
 
-/// Retention: without `delete_events` only snapshots are deleted.
+/// P5: without `delete_events` only snapshots are deleted.
 pub(crate) async fn keeps_all_events_unless_told_otherwise<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {

@@ -4,7 +4,7 @@ use journal_core::Signal;
 
 use crate::{adapter::*, controlled::SnapshotTrouble, runner::Verdict};
 
-/// Retention: a failed snapshot deletes nothing, fails no command and is signalled.
+/// P5: a failed snapshot deletes nothing, fails no command and is signalled.
 pub(crate) async fn that_fail_delete_nothing<H: AdapterHarness>(on: &mut AdapterUnderTest<H>) -> Verdict {
     let (described, mut hears) = tally(ID);
     let described = described.snapshot_every(2).keep(1).delete_events();
@@ -24,7 +24,7 @@ pub(crate) async fn that_fail_delete_nothing<H: AdapterHarness>(on: &mut Adapter
     Ok(())
 }
 
-/// Retention: the next round makes up for a failed one.
+/// P5: the next round makes up for a failed one.
 pub(crate) async fn are_tried_again_by_the_next_round<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {
