@@ -110,20 +110,19 @@ impl Cell {
         })
     }
 
-    /// Enters a handled command; returns the bytes that now wait.
+    /// Enters a handled command.
     ///
     /// # Errors
     /// `held` if the ledger broke meanwhile.
-    pub(crate) fn push(self: &Arc<Self>, write: Option<AtomicWrite>, held: Held) -> Result<usize, Held> {
+    pub(crate) fn push(self: &Arc<Self>, write: Option<AtomicWrite>, held: Held) -> Result<(), Held> {
         let mut state = self.lock();
         let writes = write.is_some();
         state.ledger.push(write, held)?;
-        let bytes = state.ledger.gathered_bytes();
         self.schedule(state);
         if !writes {
             self.release_ready();
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Bytes of events that wait for the append in flight.
