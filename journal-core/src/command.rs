@@ -50,7 +50,9 @@ impl<A: EventSourced> BoxedCommand<A> {
 
     /// Answers it with a failure; nothing of it was done. Returns the signal to give where nobody waits.
     pub fn refuse(self, error: PersistError) -> Option<Signal> {
-        self.erased.refuse(error)
+        let Self { erased, admitted } = self;
+        drop(admitted);
+        erased.refuse(error)
     }
 
     pub(crate) fn handle(self, behavior: &A, state: &A::State) -> Handled<A> {
@@ -222,13 +224,22 @@ where
     P: ReplyPort<R>,
 {
     fn release(self: Box<Self>) {
-        if let Value::Ready(reply) = self.value {
-            self.port.send(reply);
+        let Self {
+            value,
+            port,
+            admitted,
+        } = *self;
+        // The place first: whoever has the reply may send the next command.
+        drop(admitted);
+        if let Value::Ready(reply) = value {
+            port.send(reply);
         }
     }
 
     fn fail(self: Box<Self>, error: PersistError) -> Option<Signal> {
-        answer_failure(self.port, error)
+        let Self { port, admitted, .. } = *self;
+        drop(admitted);
+        answer_failure(port, error)
     }
 }
 
@@ -269,12 +280,13 @@ impl Admission {
     }
 
     fn enter(&self) -> Result<Admitted, PersistError> {
-        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let admitted = Admitted(self.waiting.clone());
-        if waiting < self.limit {
-            Ok(admitted)
-        } else {
-            Err(PersistError::Overloaded { waiting, bytes: 0 })
+        let one_more = |waiting| (waiting < self.limit).then_some(waiting + 1);
+        match self
+            .waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+        {
+            Ok(_) => Ok(Admitted(self.waiting.clone())),
+            Err(waiting) => Err(PersistError::Overloaded { waiting, bytes: 0 }),
         }
     }
 }
