@@ -413,7 +413,6 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig {
             failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
-            cases: 512,
             ..ProptestConfig::default()
         })]
 

@@ -100,6 +100,10 @@ pub(crate) struct Controlled {
     pub(crate) troubles: Mutex<HashMap<Operation, VecDeque<Trouble>>>,
     /// Each append takes one.
     pub(crate) gate: Semaphore,
+    /// How long each append takes.
+    pub(crate) takes: Duration,
+    /// All that was ever stored, whatever was deleted since.
+    pub(crate) history: Mutex<HashMap<PersistenceId, Vec<Happened>>>,
     /// The sizes of the writes, in events, of each append that was let through.
     pub(crate) appends: Mutex<Vec<Vec<usize>>>,
     /// Gets one from each append.
@@ -121,6 +125,8 @@ impl Controlled {
             fates: Mutex::default(),
             troubles: Mutex::default(),
             gate: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+            takes: Duration::ZERO,
+            history: Mutex::default(),
             appends: Mutex::default(),
             entered: Semaphore::new(0),
             claims: Mutex::default(),
@@ -178,9 +184,29 @@ impl Controlled {
     async fn pass(&self, writes: &[AtomicWrite]) -> Fate {
         self.entered.add_permits(1);
         self.gate.acquire().await.unwrap().forget();
+        if !self.takes.is_zero() {
+            sleep(self.takes).await;
+        }
         let sizes = writes.iter().map(AtomicWrite::len).collect();
         self.appends.lock().unwrap().push(sizes);
         self.fates.lock().unwrap().pop_front().unwrap_or(Fate::Stored)
+    }
+
+    async fn store(
+        &self,
+        claim: &mut Claim,
+        expected: SequenceNr,
+        writes: Arc<[AtomicWrite]>,
+    ) -> Result<Appended, JournalError> {
+        let appended = Journal::append(&self.inner, claim, expected, writes.clone()).await?;
+        let mut history = self.history.lock().unwrap();
+        let history = history.entry(claim.id().clone()).or_default();
+        assert_eq!(appended.first.get(), history.len() as u64 + 1);
+        for event in writes.iter().flat_map(|write| &write.events) {
+            history.push(rmp_serde::from_slice(&event.payload).unwrap());
+        }
+        assert_eq!(appended.last.get(), history.len() as u64);
+        Ok(appended)
     }
 
     async fn decide(
@@ -193,14 +219,14 @@ impl Controlled {
         let inner = &self.inner;
         let lost = |kind| JournalError::unknown(kind, Operation::Append, "the test lost the answer");
         match fate {
-            Fate::Stored => Journal::append(inner, claim, expected, writes).await,
+            Fate::Stored => self.store(claim, expected, writes).await,
             Fate::NotStored(kind) => Err(JournalError::not_stored(
                 kind,
                 Operation::Append,
                 "the test refused it",
             )),
             Fate::StoredButUnknown => {
-                Journal::append(inner, claim, expected, writes).await?;
+                self.store(claim, expected, writes).await?;
                 claim.spend();
                 Err(lost(ErrorKind::Timeout))
             }
@@ -216,23 +242,23 @@ impl Controlled {
             Fate::Reject(index) => Err(JournalError::rejected(index, "the test rejected it")),
             Fate::FencedBefore => {
                 Journal::claim(inner, &claim.id().clone(), WriterId::random()).await?;
-                Journal::append(inner, claim, expected, writes).await
+                self.store(claim, expected, writes).await
             }
             Fate::StoredThenFenced => {
-                let appended = Journal::append(inner, claim, expected, writes).await?;
+                let appended = self.store(claim, expected, writes).await?;
                 Journal::claim(inner, claim.id(), WriterId::random()).await?;
                 claim.spend();
                 Ok(appended)
             }
             Fate::FencedUnknown => {
-                Journal::append(inner, claim, expected, writes).await?;
+                self.store(claim, expected, writes).await?;
                 Journal::claim(inner, claim.id(), WriterId::random()).await?;
                 claim.spend();
                 Err(lost(ErrorKind::Fenced))
             }
             Fate::NoAnswer => panic!("only a group can be without an answer"),
             Fate::WrongNumbers => {
-                Journal::append(inner, claim, expected, writes).await?;
+                self.store(claim, expected, writes).await?;
                 Ok(Appended {
                     first: SequenceNr::FIRST,
                     last: SequenceNr::MAX,
@@ -811,6 +837,12 @@ impl Mini {
     pub(crate) async fn end(self) -> Result<Sum, Halt> {
         drop(self.mailbox);
         self.task.await.unwrap()
+    }
+
+    /// Ends the actor, gracefully unless it is dead already.
+    pub(crate) async fn end_or_die(self) {
+        drop(self.mailbox);
+        drop(self.task.await);
     }
 
     /// The actor dies where it stands.

@@ -7,6 +7,7 @@ mod failures;
 mod fencing;
 mod gathering;
 mod hub;
+mod model;
 mod output_commit;
 mod overload;
 mod recovery;
