@@ -273,10 +273,8 @@ impl Controlled {
     pub(crate) async fn another_writes(&self, id: &PersistenceId, event: Happened) {
         let mut claim = Journal::claim(&self.inner, id, WriterId::random()).await.unwrap();
         let highest = claim.highest();
-        let writes = [AtomicWrite::from(encoded(&event))];
-        Journal::append(&self.inner, &mut claim, highest, Arc::new(writes))
-            .await
-            .unwrap();
+        let writes = Arc::new([AtomicWrite::from(encoded(&event))]);
+        self.store(&mut claim, highest, writes).await.unwrap();
     }
 
     pub(crate) async fn delete(&self, id: &PersistenceId, to: u64, fresh_start: bool) {

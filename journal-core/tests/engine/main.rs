@@ -1,5 +1,9 @@
 //! The engine against a journal whose every append the test decides. Rules and traps: protocols of the engine.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 mod common;
 mod effects;
