@@ -75,14 +75,8 @@ caught! {
         "stop::that_is_handled_refuses_what_follows",
         "kill::loses_nothing_that_was_handled",
     ],
-    a_lost_queue LosesQueuedCommands ByAnAssertion [
-        "failure::spares_commands_not_yet_handled",
-        "panics::in_a_handler_lose_no_queued_command",
-    ],
-    a_lost_stash RestartsInsteadOfRecovering ByAnAssertion [
-        "stash::survives_a_panic_in_order",
-        "stash::survives_a_failed_write_in_order",
-    ],
+    a_lost_queue LosesQueuedCommands ByAnAssertion ["failure::spares_commands_not_yet_handled"],
+    a_lost_stash RestartsInsteadOfRecovering ByAnAssertion ["stash::survives_a_failed_write_in_order"],
     a_restart_after_fencing RestartsAfterFencing ByAnAssertion ["fencing::ends_the_actor_without_a_restart"],
     a_restart_without_backoff RestartsAtOnce ByAnAssertion [
         "recovery::that_fails_is_tried_again_with_growing_waits",

@@ -347,13 +347,15 @@ impl Actor {
                     },
                 },
             };
-            if self.woken.swap(false, Ordering::SeqCst) && engine.must_wait() {
+            if engine.must_wait() {
                 match self.fault {
                     Some(Fault::RestartsInsteadOfRecovering) => {
                         self.first = Some(message);
                         return Err(End::Failed);
                     }
-                    Some(Fault::LosesQueuedCommands) => while self.messages.try_recv().is_ok() {},
+                    Some(Fault::LosesQueuedCommands) if self.woken.swap(false, Ordering::SeqCst) => {
+                        while self.messages.try_recv().is_ok() {}
+                    }
                     _ => {}
                 }
             }

@@ -42,18 +42,25 @@ pub(crate) async fn survives_a_panic_in_order<H: AdapterHarness>(on: &mut Adapte
     Ok(())
 }
 
-/// P6, after a write that was to wake the stash and is lost.
+/// P6, after a write that is lost while the actor has nothing else to do.
 pub(crate) async fn survives_a_failed_write_in_order<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {
     let (described, mut hears) = tally(ID);
     let actor = on.spawn(&described).await;
     let mut waiting = [actor.asked(WaitFor(1, 5)), actor.asked(WaitFor(2, 5))];
-    on.journal().fate(Fate::NotStored(ErrorKind::Poisoned));
-    let failed = actor.asked(Add(100)).failure().await;
-    assert!(matches!(failed, PersistError::NotStored(_)), "{failed}");
+    on.journal().appends.close();
+    let mut failing = actor.asked(Add(100));
+    on.journal().appends.arrival().await;
     actor.tell(Note(3));
-    assert_eq!(hears.handled(3).await, [1, 2, 1, 2, 3]);
+    assert_eq!(hears.handled(3).await, [1, 2, 3]);
+    failing.assert_waits().await;
+    on.journal().fate(Fate::NotStored(ErrorKind::Poisoned));
+    on.journal().appends.open();
+    let failed = failing.failure().await;
+    assert!(matches!(failed, PersistError::NotStored(_)), "{failed}");
+    actor.tell(Note(4));
+    assert_eq!(hears.handled(4).await, [1, 2, 4]);
     assert!(!waiting.iter_mut().any(Begun::is_done));
     assert_eq!(actor.ask(AddAndUnstash(5)).await, 5);
     for reply in waiting {

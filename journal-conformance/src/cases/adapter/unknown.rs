@@ -4,14 +4,20 @@ use journal_core::PersistError;
 
 use crate::{adapter::*, controlled::Fate, runner::Verdict};
 
-/// P6: the next claim finds the record of the spent one. Nothing but the engine's own call for attention makes it.
+/// P6: the next claim finds the record of the spent one. The actor is idle when the append fails, so that nothing but
+/// the engine's own call for attention makes that claim.
 pub(crate) async fn that_was_stored_is_answered_as_stored<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {
     let (described, mut hears) = tally(ID);
     let actor = on.spawn(&described).await;
+    on.journal().appends.close();
+    let mut unknown = actor.asked(Announce(5));
+    on.journal().appends.arrival().await;
+    unknown.assert_waits().await;
     on.journal().fate(Fate::StoredButUnknown);
-    assert_eq!(actor.ask(Announce(5)).await, 5);
+    on.journal().appends.open();
+    assert_eq!(unknown.reply().await, 5);
     assert_eq!(hears.effects(), [5]);
     assert_eq!(actor.ask(Add(1)).await, 6);
     assert_eq!(on.numbers().await, [1, 2]);
