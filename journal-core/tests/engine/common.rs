@@ -102,7 +102,7 @@ pub(crate) struct Controlled {
     pub(crate) gate: Semaphore,
     /// How long each append takes.
     pub(crate) takes: Duration,
-    /// All that was ever stored, whatever was deleted since.
+    /// All that was ever stored in the life of an id, whatever was deleted since.
     pub(crate) history: Mutex<HashMap<PersistenceId, Vec<Happened>>>,
     /// The sizes of the writes, in events, of each append that was let through.
     pub(crate) appends: Mutex<Vec<Vec<usize>>>,
@@ -388,6 +388,7 @@ impl Journal for Controlled {
         Journal::delete_to(&self.inner, id, deletion).await
     }
     async fn purge(&self, id: &PersistenceId) -> Result<(), JournalError> {
+        self.history.lock().unwrap().remove(id);
         Journal::purge(&self.inner, id).await
     }
     async fn flush(&self) -> Result<(), JournalError> {

@@ -198,9 +198,7 @@ async fn a_deletion_of_another_life_deletes_nothing() {
         .await
         .unwrap();
     actor.ask(Add(1)).await.unwrap();
-    journal_core::Journal::purge(&journal.inner, &pid("a"))
-        .await
-        .unwrap();
+    journal_core::Journal::purge(&journal, &pid("a")).await.unwrap();
     journal.another_writes(&pid("a"), Happened::Added(1)).await;
     actor.ask(DeleteTo(1)).await.unwrap();
     let refused = actor.signal(not_deleted).await;
