@@ -162,7 +162,8 @@ async fn an_effect_that_blocks_delays_neither_appends_nor_other_actors() {
     blocked.await.unwrap().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// On a single-threaded runtime, where the hub has a thread of its own.
+#[tokio::test]
 async fn no_user_code_runs_on_the_hubs_thread() {
     fn not_on_the_hub(_: &Signal) {
         assert_ne!(thread::current().name(), Some("journal-hub"));
