@@ -77,8 +77,16 @@ impl Hub {
         self.changed.notify_one();
     }
 
-    pub(crate) async fn run(self: Arc<Self>) {
-        let _gone = Gone(self.clone());
+    pub(crate) fn run(self: Arc<Self>) -> impl Future<Output = ()> + Send {
+        // Not in the future: a runtime that is shut down already drops it before its first poll.
+        let gone = Gone(self.clone());
+        async move {
+            self.append_all().await;
+            drop(gone);
+        }
+    }
+
+    async fn append_all(self: Arc<Self>) {
         let (most_groups, bytes) = if self.journal.capabilities().group_commit {
             (GROUPS_IN_FLIGHT, GROUP_BYTES)
         } else {

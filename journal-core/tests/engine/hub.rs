@@ -40,3 +40,23 @@ fn an_actor_whose_hub_lost_its_runtime_answers_and_ends() {
         ));
     });
 }
+
+#[tokio::test]
+async fn an_actor_whose_hub_never_had_a_runtime_answers_and_ends() {
+    let journal = Controlled::open();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let persistence = Persistence::builder(journal.clone())
+        .runtime(handle)
+        .build()
+        .unwrap();
+    let actor = Mini::spawn(&persistence, "a").await.unwrap();
+    let refused = actor.ask(Add(1)).await.unwrap_err().0;
+    assert!(matches!(refused, PersistError::NotStored(_)), "{refused}");
+    actor.end().await.unwrap();
+    gone(&persistence, "a").await;
+}
