@@ -25,8 +25,9 @@ use crate::{AppendPart, Claim, ErrorKind, Journal, JournalError, Operation, cell
 
 /// The bytes of events in one group.
 const GROUP_BYTES: usize = 8 << 20;
-/// Groups in flight: one is written while the next is handed over. More would only make them smaller.
-const GROUPS_IN_FLIGHT: usize = 2;
+/// Groups in flight. A journal that commits groups gathers what is handed over while it flushes, so more of them do not
+/// make its flushes smaller, and fewer let it wait for the hub; bounded, so that memory is.
+const GROUPS_IN_FLIGHT: usize = 4;
 
 pub(crate) struct Hub {
     journal: Arc<dyn Journal>,

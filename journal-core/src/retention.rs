@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use futures_util::FutureExt;
@@ -15,6 +16,9 @@ use crate::{
     Deletion, Durability, ErrorKind, JournalError, Operation, SelectionCriteria, SequenceNr, Signal,
     Snapshot, SnapshotError, SnapshotStore, effect_task::Actor,
 };
+
+/// How long one call of the journal or the snapshot store may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A snapshot encoded at its number, to be saved once that number is durable.
 pub(crate) struct SnapshotDuty {
@@ -175,23 +179,30 @@ async fn save(actor: &Actor, store: &dyn SnapshotStore, snapshot: Snapshot) -> R
 }
 
 async fn delete(actor: &Actor, deletion: Deletion) -> Result<SequenceNr, JournalError> {
-    let deleting = AssertUnwindSafe(actor.persistence.journal().delete_to(&actor.id, deletion));
-    deleting.catch_unwind().await.unwrap_or_else(|_| {
-        Err(JournalError::unknown(
-            ErrorKind::Unavailable,
-            Operation::DeleteTo,
-            "the journal panicked",
-        ))
+    let deleting = actor.persistence.journal().delete_to(&actor.id, deletion);
+    bounded(deleting).await.unwrap_or_else(|what| {
+        let what = format!("the journal {what}; the next round deletes again");
+        Err(JournalError::unknown(ErrorKind::Unavailable, Operation::DeleteTo, what).with_id(&actor.id))
     })
 }
 
-/// A store that panics has failed.
 async fn guard<T>(
     operation: &'static str,
     call: impl Future<Output = Result<T, SnapshotError>>,
 ) -> Result<T, SnapshotError> {
-    AssertUnwindSafe(call)
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_| Err(SnapshotError::new(operation, "the snapshot store panicked")))
+    bounded(call).await.unwrap_or_else(|what| {
+        Err(SnapshotError::new(
+            operation,
+            format!("the snapshot store {what}"),
+        ))
+    })
+}
+
+/// A call that panics or never ends has failed: a round without an end would keep the id for ever.
+async fn bounded<T>(call: impl Future<Output = T>) -> Result<T, &'static str> {
+    match tokio::time::timeout(CALL_TIMEOUT, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(ended)) => Ok(ended),
+        Ok(Err(_)) => Err("panicked"),
+        Err(_) => Err("did not answer"),
+    }
 }

@@ -221,3 +221,22 @@ async fn a_long_replay_is_followed_by_one() {
         .unwrap();
     assert_eq!(actor.signal(saved).await, 10);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_save_that_never_ends_fails_and_neither_keeps_the_id_nor_the_next_round() {
+    let (journal, snapshots) = (Controlled::open(), Snapshots::new());
+    let persistence = on_this_runtime(builder_with(&journal, &snapshots));
+    let mut actor = Mini::spawn(&persistence, "a").await.unwrap();
+    actor.ask(Add(1)).await.unwrap();
+    snapshots.fault(Call::Save, Fault::Hangs);
+    actor.ask(TakeSnapshot).await.unwrap();
+    actor
+        .signal(|signal| matches!(signal, Signal::SnapshotFailed(_)).then_some(()))
+        .await;
+    actor.ask(TakeSnapshot).await.unwrap();
+    actor
+        .signal(|signal| matches!(signal, Signal::SnapshotSaved(_)).then_some(()))
+        .await;
+    actor.end().await.unwrap();
+    gone(&persistence, "a").await;
+}

@@ -151,30 +151,28 @@ async fn a_group_left_without_an_answer_is_unknown_and_its_neighbour_is_not() {
         ..Controlled::new(journal_core::MemoryJournal::new()).closed()
     });
     let persistence = persistence(&journal);
-    let actors = [
-        Mini::spawn(&persistence, "a").await.unwrap(),
-        Mini::spawn(&persistence, "b").await.unwrap(),
-        Mini::spawn(&persistence, "c").await.unwrap(),
-        Mini::spawn(&persistence, "d").await.unwrap(),
-    ];
-    // Two groups in flight: what the others have to append gathers to one.
+    let mut actors = Vec::new();
+    for id in ["a", "b", "c", "d", "e", "f"] {
+        actors.push(Mini::spawn(&persistence, id).await.unwrap());
+    }
+    // Four groups in flight: what the others have to append gathers to one.
     let mut first = Vec::new();
-    for actor in &actors[..2] {
+    for actor in &actors[..4] {
         first.push(actor.send(Add(1)));
         journal.append_entered().await;
     }
-    let (third, fourth) = (actors[2].send(Add(3)), actors[3].send(Add(4)));
-    handled(&actors[2]).await;
-    handled(&actors[3]).await;
-    journal.let_through(2);
+    let (fifth, sixth) = (actors[4].send(Add(3)), actors[5].send(Add(4)));
+    handled(&actors[4]).await;
+    handled(&actors[5]).await;
+    journal.let_through(4);
     for reply in first {
         assert_eq!(reply.await.unwrap().unwrap(), 1);
     }
     journal.fate(Fate::NoAnswer);
     journal.let_through(100);
-    is_not_stored(third.await.unwrap());
-    assert_eq!(fourth.await.unwrap().unwrap(), 4);
-    assert_eq!(actors[2].ask(Get).await.unwrap(), 0);
+    is_not_stored(fifth.await.unwrap());
+    assert_eq!(sixth.await.unwrap().unwrap(), 4);
+    assert_eq!(actors[4].ask(Get).await.unwrap(), 0);
 }
 
 #[tokio::test]
