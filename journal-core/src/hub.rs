@@ -118,8 +118,10 @@ impl Hub {
             }
             let changed = pin!(self.changed.notified());
             let done = pin!(next_of(&mut appends, &mut repeats));
-            if let Either::Right((group, _)) = select(changed, done).await {
-                appended.push_back(group);
+            match select(changed, done).await {
+                Either::Right((group, _)) => appended.push_back(group),
+                // The actors that are ready now add theirs to the group; where none is, this costs nothing.
+                Either::Left(_) => tokio::task::yield_now().await,
             }
         }
     }
