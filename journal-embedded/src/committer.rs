@@ -571,7 +571,7 @@ mod tests {
     fn ids_without_a_living_claim_leave_the_memory_and_others_stay() {
         let folder = tempfile::tempdir().unwrap();
         let directory = Arc::new(Directory::open(folder.path()).unwrap());
-        let store = Store::open(directory, 1 << 20).unwrap();
+        let store = Store::open(directory, 1 << 20, Flush::Disk).unwrap();
         let mut lives = Lives::default();
         let mut claims = Vec::new();
         for number in 0..20_000 {

@@ -69,14 +69,14 @@ impl EmbeddedJournal {
 
     pub(crate) fn open_blocking(path: &Path, config: &Config) -> Result<Self, JournalError> {
         let directory = Arc::new(Directory::open(path)?);
-        let store =
-            Store::open(Arc::clone(&directory), config.block_cache).map_err(|error| error.opening(path))?;
-        let opened = Opened::count(&store).map_err(|error| error.opening(path))?;
-        directory.complete()?;
         let flush = match config.durability {
             Durability::Disk => Flush::Disk,
             Durability::OsBuffer => Flush::OsBuffer,
         };
+        let store = Store::open(Arc::clone(&directory), config.block_cache, flush)
+            .map_err(|error| error.opening(path))?;
+        let opened = Opened::count(&store).map_err(|error| error.opening(path))?;
+        directory.complete()?;
         let committer = Committer::start(store.clone(), opened, flush).map_err(|error| {
             JournalError::not_stored(
                 ErrorKind::Unavailable,

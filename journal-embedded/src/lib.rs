@@ -9,6 +9,7 @@ mod directory;
 mod head;
 mod journal;
 mod keys;
+mod log;
 mod meta;
 mod record;
 mod replay;

@@ -13,7 +13,10 @@ use fjall::{
 };
 use journal_core::{ErrorKind, JournalError, Operation};
 
-use crate::directory::Directory;
+use crate::{
+    directory::Directory,
+    log::{self, FileError},
+};
 
 /// The bytes of events in memory before they become a table file. Twice this may be in memory (one being written), plus
 /// what the files' index needs.
@@ -28,6 +31,8 @@ const EVENT_BLOCK: u32 = 16 << 10;
 const MAX_SEALED: usize = 3;
 const MAX_RUNS: usize = 28;
 const WAIT: Duration = Duration::from_millis(1);
+/// The engine's folders: one for its own facts and one for each [`Table`].
+const FOLDERS: u64 = 5;
 
 /// What a table holds.
 #[derive(Debug, Clone, Copy)]
@@ -90,10 +95,18 @@ pub(crate) struct View(fjall::Snapshot);
 type Row = (Bytes, Bytes);
 
 impl Store {
-    /// Opens or creates the store of a directory, and keeps the directory as long as it is open; `block_cache` in bytes.
-    pub(crate) fn open(directory: Arc<Directory>, block_cache: u64) -> Result<Self, StoreError> {
+    /// Opens or creates the store of a directory, and keeps the directory as long as it is open; `block_cache` in bytes,
+    /// `flush` as commits will do.
+    pub(crate) fn open(
+        directory: Arc<Directory>,
+        block_cache: u64,
+        flush: Flush,
+    ) -> Result<Self, StoreError> {
         let path = directory.store();
         refuse_strangers(&path)?;
+        if path.try_exists().map_err(fjall::Error::from)? {
+            log::check(&path, FOLDERS, flush)?;
+        }
         let open = || -> Result<Self, fjall::Error> {
             let database = Database::builder(&path)
                 .cache_size(block_cache)
@@ -298,6 +311,8 @@ pub(crate) enum StoreError {
     Panicked,
     #[error("{0:?} among the engine's folders is none of them")]
     Stranger(OsString),
+    #[error(transparent)]
+    Files(#[from] FileError),
     #[cfg(test)]
     #[error("injected")]
     Injected,
@@ -306,7 +321,8 @@ pub(crate) enum StoreError {
 impl StoreError {
     fn io(&self) -> Option<&io::Error> {
         match self {
-            Self::Engine(fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error))) => Some(error),
+            Self::Engine(fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)))
+            | Self::Files(FileError::Io(error)) => Some(error),
             _ => None,
         }
     }
@@ -346,9 +362,9 @@ impl StoreError {
                 ErrorKind::Config,
                 format!("{path} is of another version of the storage engine; use the build that wrote it"),
             ),
-            _ => (
+            (cause, None) => (
                 ErrorKind::Corrupt,
-                format!("{path} is damaged; nothing was changed, restore it from a backup"),
+                format!("{path} is damaged ({cause}); nothing was changed, restore it from a backup"),
             ),
         };
         JournalError::not_stored(kind, Operation::Open, message).with_source(self)
