@@ -25,8 +25,8 @@ const REPEAT_WAIT: Duration = Duration::from_millis(50);
 /// Why a ledger takes no more.
 #[derive(Debug, Clone)]
 pub(crate) enum Broken {
-    /// The state behind it is lost: recover.
-    Recover,
+    /// The state behind it is lost with an append: recover.
+    Recover(PersistError),
     /// So it is, because a handler panicked.
     Panicked(Arc<str>),
     /// Another writer has the id: stop.
@@ -246,7 +246,7 @@ impl Cell {
         let failed = state.ledger.failed();
         let in_flight = failed.in_flight.held.into_iter().map(|(_, held)| held);
         let unknown = PersistError::Unknown(error(JournalError::unknown));
-        self.break_with(&mut state, Broken::Recover, &unknown, in_flight);
+        self.break_with(&mut state, Broken::Recover(unknown.clone()), &unknown, in_flight);
         let never_sent = PersistError::NotStored(error(JournalError::not_stored));
         for held in failed.behind {
             self.actor.fail(held, &never_sent);
@@ -281,7 +281,7 @@ impl Cell {
             let index = error.write_index();
             let error = PersistError::Rejected(Arc::new(error));
             let (again, lost) = state.ledger.rejected(index);
-            self.break_with(state, Broken::Recover, &error, lost);
+            self.break_with(state, Broken::Recover(error.clone()), &error, lost);
             // The writes before the rejected one go out again at once.
             return again.map(|_| Duration::ZERO);
         }
@@ -295,16 +295,18 @@ impl Cell {
             Outcome::NotStored => {
                 let cause = PersistError::NotStored(error);
                 let in_flight = failed.in_flight.held.into_iter().map(|(_, held)| held);
-                self.break_with(state, Broken::Recover, &cause, in_flight.chain(failed.behind));
+                self.break_with(
+                    state,
+                    Broken::Recover(cause.clone()),
+                    &cause,
+                    in_flight.chain(failed.behind),
+                );
             }
             Outcome::Unknown => {
                 // What came behind was never sent.
-                self.break_with(
-                    state,
-                    Broken::Recover,
-                    &PersistError::NotStored(error.clone()),
-                    failed.behind,
-                );
+                let never_sent = PersistError::NotStored(error.clone());
+                let unknown = PersistError::Unknown(error.clone());
+                self.break_with(state, Broken::Recover(unknown), &never_sent, failed.behind);
                 let Unresolved { first, last, held } = failed.in_flight;
                 let append = UnknownAppend {
                     writer: claim.writer(),

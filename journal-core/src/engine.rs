@@ -49,6 +49,8 @@ pub struct Engine<A: EventSourced> {
     /// Commands that are handled before the next one of the mailbox.
     queue: VecDeque<BoxedCommand<A>>,
     stopping: bool,
+    /// No command was handled since the last recovery in place.
+    fresh: bool,
 }
 
 /// Why an actor must end.
@@ -137,6 +139,7 @@ impl<A: EventSourced> Engine<A> {
                     stash: VecDeque::new(),
                     queue: VecDeque::new(),
                     stopping: false,
+                    fresh: false,
                     options,
                 };
                 engine.begin(snapshot, replayed)?;
@@ -247,7 +250,14 @@ impl<A: EventSourced> Engine<A> {
             idle_timeout: self.options.recovery_idle_timeout,
             accept_deleted_prefix: self.options.accept_deleted_prefix,
         };
-        let recovered = recover.run(Some(&self.cell)).await;
+        let recovered = match broken {
+            // To recover once more would end there again.
+            Broken::Recover(cause) if self.fresh => Err(RecoveryError::Unwritten {
+                id: self.actor.id.clone(),
+                cause,
+            }),
+            _ => recover.run(Some(&self.cell)).await,
+        };
         recovered
             .and_then(|recovered| self.resume(recovered))
             .map_err(|error| {
@@ -276,6 +286,7 @@ impl<A: EventSourced> Engine<A> {
         );
         // A stop decided on lost state is dropped.
         self.stopping = self.actor.is_stopping();
+        self.fresh = true;
         // Who was to wake the stash may be lost with the state.
         self.stash.append(&mut self.queue);
         std::mem::swap(&mut self.stash, &mut self.queue);
@@ -331,6 +342,7 @@ impl<A: EventSourced> Engine<A> {
             };
             return self.refuse(command, overloaded);
         }
+        self.fresh = false;
         let handled = command.handle(&*self.model, &self.state);
         self.take(handled);
     }

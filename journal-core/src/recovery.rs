@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Bounds, Incarnation, InvalidPersistenceId, JournalError, PersistenceId, SelectionCriteria, SequenceNr,
-    SnapshotError, SnapshotMetadata,
+    Bounds, Incarnation, InvalidPersistenceId, JournalError, PersistError, PersistenceId, SelectionCriteria,
+    SequenceNr, SnapshotError, SnapshotMetadata,
 };
 
 /// Why an actor could not recover. A state that might be wrong is an error, never a guess.
@@ -78,6 +78,14 @@ pub enum RecoveryError {
         sequence_nr: SequenceNr,
         /// The panic's text.
         message: Arc<str>,
+    },
+    /// What the model's `recovered` persisted was not stored, twice in a row.
+    #[error("recovery of {id}: what `recovered` persisted after it was not stored: {cause}")]
+    Unwritten {
+        /// The id.
+        id: PersistenceId,
+        /// Why it was not stored.
+        cause: PersistError,
     },
 }
 

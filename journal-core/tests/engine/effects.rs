@@ -290,6 +290,35 @@ async fn a_recovered_that_panics_ends_a_recovery_in_place() {
     assert!(matches!(*error, RecoveryError::Panicked { .. }), "{error}");
 }
 
+/// To recover in place again and again would never end, and never wait either.
+#[tokio::test]
+async fn a_recovered_whose_events_are_not_stored_twice_in_a_row_ends_the_actor() {
+    let fates: [fn() -> Fate; 3] = [
+        || Fate::NotStored(ErrorKind::Corrupt),
+        || Fate::Reject(None),
+        || Fate::LostButUnknown,
+    ];
+    for fate in fates {
+        let journal = Controlled::open();
+        (0..50).for_each(|_| journal.fate(fate()));
+        let persistence = persistence(&journal);
+        let hooks = Hooks {
+            recovered: Some(|model, _| model.persist(Happened::Added(100))),
+            ..Hooks::default()
+        };
+        let actor = Mini::spawn_hooked(&persistence, "a", hooks, |options| options)
+            .await
+            .unwrap();
+        let halted = actor.task.await.unwrap();
+        let Err(Halt::RecoveryFailed(error)) = halted else {
+            panic!("{halted:?}")
+        };
+        assert!(matches!(*error, RecoveryError::Unwritten { .. }), "{error}");
+        assert_eq!(*journal.claims.lock().unwrap(), 2, "{error}");
+        gone(&persistence, "a").await;
+    }
+}
+
 /// A signal still being told must not make the id look live after the actor is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_successor_of_a_recovery_that_was_dropped_waits_instead_of_being_refused() {
