@@ -87,7 +87,7 @@ impl<A: EventSourced> Engine<A> {
         } = persistent;
         let id = PersistenceId::new(id)?;
         let config = |error: &dyn fmt::Display| RecoveryError::Config(error.to_string());
-        let events = EventSerializer::new(options.event_codec.clone())?;
+        let events = EventSerializer::new(options.event_codec.clone()).map_err(|error| config(&error))?;
         let states =
             StateSerializer::new::<A>(options.state_codec.clone()).map_err(|error| config(&error))?;
         if options.snapshot_every.is_some() && persistence.snapshots().is_none() {
@@ -147,9 +147,7 @@ impl<A: EventSourced> Engine<A> {
             },
         );
         recovered.inspect_err(|error| {
-            // The original goes to the caller, a description to the model.
-            let told = RecoveryError::Config(error.to_string());
-            actor.signal(Signal::RecoveryFailed(Arc::new(told)));
+            actor.signal(Signal::RecoveryFailed(Arc::new(error.clone())));
         })
     }
 

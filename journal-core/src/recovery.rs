@@ -8,8 +8,9 @@ use crate::{
     SequenceNr, SnapshotError, SnapshotMetadata,
 };
 
-/// Why an actor could not recover. A state that might be wrong is an error, never a guess.
-#[derive(Debug, thiserror::Error)]
+/// Why an actor could not recover. A state that might be wrong is an error, never a guess. Cheap to clone: the caller and
+/// the model both get it.
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
     /// The id is not acceptable.
@@ -26,10 +27,10 @@ pub enum RecoveryError {
     },
     /// The journal failed.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(Arc<JournalError>),
     /// The snapshot store failed; without its answer the state might be wrong.
     #[error(transparent)]
-    Snapshots(#[from] SnapshotError),
+    Snapshots(Arc<SnapshotError>),
     /// Nothing came for too long.
     #[error("recovery of {id}: nothing came from {from} for {idle:?}; check that it is reachable")]
     TimedOut {
@@ -87,6 +88,18 @@ pub enum RecoveryError {
         /// Why it was not stored.
         cause: PersistError,
     },
+}
+
+impl From<JournalError> for RecoveryError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(Arc::new(error))
+    }
+}
+
+impl From<SnapshotError> for RecoveryError {
+    fn from(error: SnapshotError) -> Self {
+        Self::Snapshots(Arc::new(error))
+    }
 }
 
 /// What to do next.

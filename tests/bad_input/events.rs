@@ -1,13 +1,19 @@
 //! Events that cannot be stored, and stored events that this program does not know.
 
+use std::sync::Arc;
+
 use actor_journal::{
-    Bincode, ErrorKind, JournalError, PersistError, Persistence, SequenceNr, embedded::EmbeddedJournal,
-    ractor::SpawnPersistent,
+    Bincode, ErrorKind, JournalError, PersistError, Persistence, RecoveryError, SequenceNr,
+    embedded::EmbeddedJournal,
+    ractor::{SpawnError, SpawnPersistent},
 };
 
 use crate::{
     is, journal_error,
-    notebook::{Newer, Noted, Original, Renamed, UNSPEAKABLE, changed, note, notebook, read, recover, write},
+    notebook::{
+        Newer, Noted, Original, Renamed, UNSPEAKABLE, Unversioned, changed, note, notebook, read, recover,
+        write,
+    },
     says,
 };
 
@@ -76,8 +82,8 @@ async fn an_event_that_cannot_be_encoded_is_rejected_with_the_others_of_its_comm
 /// Stores two events, then recovers as `recovered` does, which must fail, then as they were stored.
 async fn undecodable(
     store: impl AsyncFnOnce(&Persistence),
-    fail: impl AsyncFnOnce(&Persistence) -> JournalError,
-) -> JournalError {
+    fail: impl AsyncFnOnce(&Persistence) -> Arc<JournalError>,
+) -> Arc<JournalError> {
     let directory = tempfile::tempdir().unwrap();
     let persistence = actor_journal::embedded(directory.path()).await.unwrap();
     store(&persistence).await;
@@ -140,6 +146,19 @@ async fn bincode_refuses_an_event_of_an_older_version() {
         ErrorKind::Undecodable,
         "register an upcaster for version 1",
     );
+}
+
+#[tokio::test]
+async fn bincode_without_a_declared_version_ends_the_actor_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let persistence = actor_journal::embedded(directory.path()).await.unwrap();
+    let undeclared = || changed::<Unversioned, Original>("a").event_codec(Bincode);
+    match undeclared().spawn(&persistence).await.unwrap_err() {
+        SpawnError::Recovery(RecoveryError::Config(text)) => says(&text, "#[event(version = 1)]"),
+        other => panic!("{other:?}"),
+    }
+    // Trying again would change nothing.
+    undeclared().spawn_instant(&persistence).unwrap().ended().await;
 }
 
 #[tokio::test]

@@ -14,6 +14,8 @@ mod ids;
 mod notebook;
 mod states;
 
+use std::sync::Arc;
+
 use actor_journal::{ErrorKind, JournalError, Persistence, RecoveryError, ractor::SpawnError};
 
 /// Ends everything on a directory, so that it can be opened again.
@@ -22,7 +24,7 @@ async fn close(persistence: Persistence) {
 }
 
 /// The journal's error of a recovery that failed.
-fn journal_error<T>(spawned: Result<T, SpawnError>) -> JournalError {
+fn journal_error<T>(spawned: Result<T, SpawnError>) -> Arc<JournalError> {
     match spawned.err().unwrap() {
         SpawnError::Recovery(RecoveryError::Journal(error)) => error,
         other => panic!("{other:?}"),

@@ -23,9 +23,9 @@ pub(crate) trait Pages: Default + Serialize + DeserializeOwned + Send + Sync + '
 }
 
 macro_rules! fact {
-    ($name:ident, $manifest:literal, $version:literal) => {
+    ($name:ident, $manifest:literal $(, $version:literal)?) => {
         #[derive(Serialize, Deserialize, Event)]
-        #[event(manifest = $manifest, version = $version)]
+        #[event(manifest = $manifest $(, version = $version)?)]
         pub(crate) struct $name {
             #[serde(serialize_with = "expressible")]
             text: String,
@@ -45,6 +45,7 @@ macro_rules! fact {
 fact!(Noted, "noted", 1);
 fact!(Renamed, "written", 1);
 fact!(Newer, "noted", 2);
+fact!(Unversioned, "noted");
 
 /// What no codec can express.
 pub(crate) const UNSPEAKABLE: &str = "unspeakable";

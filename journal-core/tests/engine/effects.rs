@@ -354,15 +354,19 @@ async fn a_successor_of_a_recovery_that_was_dropped_waits_instead_of_being_refus
 }
 
 #[tokio::test]
-async fn a_claim_that_fails_is_signalled_too() {
+async fn a_claim_that_fails_is_signalled_with_the_error_that_the_caller_gets() {
     let journal = Controlled::open();
     let persistence = persistence(&journal);
     journal.trouble(Operation::Claim, Trouble::Fails);
     let (told, mut hears) = mpsc::unbounded_channel();
     let failed = Mini::spawn_telling(&persistence, "a", Hooks::default(), |options| options, told).await;
-    assert!(matches!(failed, Err(RecoveryError::Journal(_))));
-    next_signal(&mut hears, |signal| {
-        matches!(signal, Signal::RecoveryFailed(_)).then_some(())
+    let Err(RecoveryError::Journal(failed)) = failed else {
+        panic!("the claim succeeded");
+    };
+    let signalled = next_signal(&mut hears, |signal| match signal {
+        Signal::RecoveryFailed(error) => Some(error.clone()),
+        _ => None,
     })
     .await;
+    assert!(matches!(&*signalled, RecoveryError::Journal(error) if Arc::ptr_eq(error, &failed)));
 }
