@@ -46,6 +46,18 @@ impl fmt::Display for PersistenceId {
     }
 }
 
+impl AsRef<str> for PersistenceId {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl From<PersistenceId> for String {
+    fn from(id: PersistenceId) -> Self {
+        id.as_str().to_owned()
+    }
+}
+
 impl TryFrom<&str> for PersistenceId {
     type Error = InvalidPersistenceId;
     fn try_from(id: &str) -> Result<Self, Self::Error> {

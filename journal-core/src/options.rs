@@ -20,7 +20,8 @@ pub struct Persistent<A: EventSourced> {
     pub(crate) options: Options<A>,
 }
 
-/// Starts the description of a persistent actor; the adapters' `spawn` ends it.
+/// Starts the description of a persistent actor; the adapters' `spawn` ends it and checks `id`, a text or a
+/// [`PersistenceId`](crate::PersistenceId). The model holds what the actor needs beside its state: settings, clients.
 pub fn persistent<A: EventSourced>(model: A, id: impl Into<String>) -> Persistent<A> {
     Persistent {
         model: Arc::new(model),
