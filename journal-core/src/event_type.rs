@@ -10,6 +10,10 @@ use crate::{
 };
 
 /// An event type of an application. `#[derive(Event)]` implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an event type",
+    note = "derive it: `#[derive(Serialize, Deserialize, Event)] #[event(manifest = \"..\", version = 1)]`"
+)]
 pub trait Event: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The type's name in the journal; never changed once events are stored.
     const MANIFEST: &'static str;

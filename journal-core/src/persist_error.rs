@@ -58,6 +58,10 @@ impl PersistError {
 }
 
 /// A reply that can also say that its command failed.
+#[diagnostic::on_unimplemented(
+    message = "a reply of type `{Self}` cannot say that its command failed",
+    note = "make it a `Result<.., E>` where `E: From<PersistError>`, or `()` where nobody waits"
+)]
 pub trait FromFailure: Sized {
     /// The reply that tells the failure; `None` where nobody waits, and the failure becomes a
     /// [`Signal::CommandFailed`](crate::Signal) instead.
