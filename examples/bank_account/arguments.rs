@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{env, ffi::OsString, path::PathBuf};
+use std::{env, ffi::OsString, path::PathBuf, str::FromStr};
 
 use lexopt::{Arg, Parser, ValueExt};
 
@@ -46,12 +46,12 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Arg
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("data") => parsed.data = parser.value()?.into(),
-            Arg::Long("accounts") => match parser.value()?.parse()? {
+            Arg::Long("accounts") => match number(&mut parser, "--accounts")? {
                 accounts @ 2.. => parsed.accounts = Some(accounts),
                 _ => return Err("--accounts must be at least 2: a transfer needs two".into()),
             },
-            Arg::Long("events") => parsed.events = parser.value()?.parse()?,
-            Arg::Long("seed") => parsed.seed = parser.value()?.parse()?,
+            Arg::Long("events") => parsed.events = number(&mut parser, "--events")?,
+            Arg::Long("seed") => parsed.seed = number(&mut parser, "--seed")?,
             Arg::Long("json") => parsed.json = true,
             Arg::Long("verify") => parsed.verify = true,
             Arg::Long("help") | Arg::Short('h') => return Ok(None),
@@ -59,4 +59,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Arg
         }
     }
     Ok(Some(parsed))
+}
+
+fn number<T: FromStr>(parser: &mut Parser, option: &str) -> Result<T, lexopt::Error> {
+    let value = parser.value()?.string()?;
+    value
+        .parse()
+        .map_err(|_| format!("{option} needs a whole number, and {value:?} is none that fits").into())
 }
