@@ -3,7 +3,8 @@
 //! # In this crate
 //!
 //! Everything of `journal-core` stands at the root, and with it the snapshot stores and the derive macros; the embedded
-//! journal and the adapters are modules, by feature.
+//! journal and the adapters are modules, by feature. ractor itself is at `actor_journal::ractor::ractor`, in the version
+//! whose types the adapter speaks.
 
 pub use journal_core::*;
 pub use journal_derive::*;
@@ -18,7 +19,22 @@ pub use journal_embedded as embedded;
 pub use journal_ractor as ractor;
 
 /// Persists in one directory: journal and snapshots, no server. The directory is created where it does not exist; one
-/// process uses it at a time.
+/// process uses it at a time. With other settings it takes three lines:
+///
+/// ```
+/// use actor_journal::{Persistence, embedded::{Durability, EmbeddedJournal}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let directory = folder.path();
+/// let journal = EmbeddedJournal::builder(directory).durability(Durability::OsBuffer).open().await?;
+/// let snapshots = journal.snapshots();
+/// let persistence = Persistence::builder(journal).snapshots(snapshots).build()?;
+/// # persistence.shutdown().await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// The directory cannot be used; the text says why and what to do about it.

@@ -2,11 +2,15 @@
 //!
 //! | to read first | for |
 //! |---|---|
+//! | [`EventSourced`], [`Handles`], [`Effect`] | what an application writes |
+//! | [`persistent`], [`Persistence`] | the options of one actor, and what all actors of a journal share |
+//! | [`PersistError`], [`RecoveryError`], [`Signal`] | what can go wrong, and who is told |
 //! | [`Journal`] | the contract of every backend, with its obligations |
 //! | [`JournalError`] | the three outcomes: stored, rejected, failed (not stored or unknown) |
 //! | [`Event`], [`Codec`], [`Upcasters`] | how values become bytes and survive their types' changes |
 //! | [`MemoryJournal`] | the reference backend, to read next to the contract |
 //! | [`SnapshotStore`] | the contract of every snapshot store |
+//! | [`Engine`], [`BoxedCommand`], [`ReplyPort`] | what an adapter to an actor framework drives |
 
 mod behavior;
 mod capabilities;
