@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{Effect, Event, FromFailure, Signal};
 
 /// A state that is the fold of its events.
-pub trait EventSourced: Sized + Send + Sync + 'static {
+pub trait EventSourced: Sized + 'static {
     /// What happened.
     type Event: Event;
 
@@ -30,7 +30,8 @@ pub trait EventSourced: Sized + Send + Sync + 'static {
         Effect::none()
     }
 
-    /// Told of what happens beside commands. Runs on the actor's effect task, in order with `then_run` closures.
+    /// Told of what happens beside commands, in order: on the actor's effect task, in order with `then_run` closures too,
+    /// or, where the model is the actor itself, on the actor's own thread.
     fn signal(&self, signal: &Signal) {
         let _ = signal;
     }

@@ -149,6 +149,11 @@ impl Cell {
         }
     }
 
+    /// Nothing waits for the journal.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().is_idle()
+    }
+
     /// Returns when nothing waits for the journal.
     pub(crate) async fn idle(&self) {
         loop {

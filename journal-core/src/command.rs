@@ -11,8 +11,10 @@ use std::{
 };
 
 use crate::{
-    Command, Effect, EventSourced, FromFailure, Handles, PersistError, ReplyPort, Signal,
+    Command, Effect, EventSourced, FromFailure, Handles, PersistError, Signal,
     effect::{Also, Answer, Compute, Deferred, Outer},
+    listener::Told,
+    persist_error::{NoPort, ReplyPort},
 };
 
 /// A command with its reply port, whatever their types. Dropping it unhandled drops the port: the caller sees a closed
@@ -48,11 +50,28 @@ impl<A: EventSourced> BoxedCommand<A> {
         Ok(self)
     }
 
-    /// Answers it with a failure; nothing of it was done. Returns the signal to give where nobody waits.
-    pub fn refuse(self, error: PersistError) -> Option<Signal> {
+    /// Answers it with a failure; nothing of it was done. Returns what the model is to be told where nobody waits, or
+    /// where the conversion of the failure panicked.
+    pub fn refuse(self, error: PersistError) -> Option<Told<A>> {
+        self.refuse_with_signal(error).map(Told::signal)
+    }
+
+    pub(crate) fn refuse_with_signal(self, error: PersistError) -> Option<Signal> {
         let Self { erased, admitted } = self;
         drop(admitted);
-        erased.refuse(error)
+        catch_unwind(AssertUnwindSafe(|| erased.refuse(error))).unwrap_or_else(|panic| {
+            let message = panic_message(&*panic);
+            tracing::error!(%message, "a refusal panicked");
+            Some(Signal::EffectPanicked(message))
+        })
+    }
+
+    /// `EventSourced::recovered` as a command that nobody sent.
+    pub(crate) fn recovered() -> Self {
+        Self {
+            erased: Box::new(RecoveredHook),
+            admitted: None,
+        }
     }
 
     pub(crate) fn handle(self, behavior: &A, state: &A::State) -> Handled<A> {
@@ -140,9 +159,16 @@ where
     }
 }
 
-/// The effect of `EventSourced::recovered`, which nobody waits for.
-pub(crate) fn handle_recovered<A: EventSourced>(behavior: &A, state: &A::State) -> Handled<A> {
-    finish(crate::NoPort, None, || behavior.recovered(state))
+struct RecoveredHook;
+
+impl<A: EventSourced> Erased<A> for RecoveredHook {
+    fn handle(self: Box<Self>, behavior: &A, state: &A::State, admitted: Option<Admitted>) -> Handled<A> {
+        finish(NoPort, admitted, || behavior.recovered(state))
+    }
+
+    fn refuse(self: Box<Self>, error: PersistError) -> Option<Signal> {
+        answer_failure::<()>(NoPort, error)
+    }
 }
 
 fn finish<A, R, P>(port: P, admitted: Option<Admitted>, handle: impl FnOnce() -> Effect<A, R>) -> Handled<A>

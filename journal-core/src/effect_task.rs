@@ -15,9 +15,10 @@ use std::{
 use tokio::runtime::Handle;
 
 use crate::{
-    EventSourced, PersistError, PersistenceId, Signal,
+    PersistError, PersistenceId, Signal,
     command::{HeldReply, panic_message},
     effect::Inner,
+    listener::Ears,
     persistence::{Persistence, Registration},
     retention::{self, DeletionDuty, SnapshotDuty},
 };
@@ -52,24 +53,13 @@ enum Job {
     Signal(Signal),
 }
 
-trait Model: Send + Sync {
-    fn signal(&self, signal: &Signal);
-}
-
-impl<A: EventSourced> Model for A {
-    fn signal(&self, signal: &Signal) {
-        EventSourced::signal(self, signal);
-    }
-}
-
 /// What one actor's engine, ledgers and background duties share, over all its recoveries. The persistence id stays
 /// registered until the last of them lets go.
 pub(crate) struct Actor {
     pub(crate) id: PersistenceId,
     pub(crate) persistence: Persistence,
-    model: Arc<dyn Model>,
+    listener: Box<dyn Ears>,
     runtime: Handle,
-    wake: Box<dyn Fn() + Send + Sync>,
     queue: Mutex<Queue>,
     /// A stop is durable, though what is released before it may still run.
     stopping: AtomicBool,
@@ -105,19 +95,17 @@ struct Queue {
 const JOBS_PER_TURN: usize = 64;
 
 impl Actor {
-    pub(crate) fn new<A: EventSourced>(
-        model: Arc<A>,
+    pub(crate) fn new(
+        listener: Box<dyn Ears>,
         registration: Registration,
         persistence: Persistence,
         runtime: Handle,
-        wake: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id: registration.id().clone(),
             persistence,
-            model,
+            listener,
             runtime,
-            wake,
             queue: Mutex::default(),
             stopping: AtomicBool::new(false),
             stop_due: AtomicBool::new(false),
@@ -128,7 +116,7 @@ impl Actor {
 
     /// Makes the adapter look at the engine: it broke, or its stop is due.
     pub(crate) fn wake(&self) {
-        (self.wake)();
+        self.listener.wake();
     }
 
     /// True once a handled stop is durable.
@@ -189,7 +177,7 @@ impl Actor {
                     Some(refusal) => self.answer_failure(held, refusal),
                 },
                 Some(Job::Fail(held, error)) => self.answer_failure(held, error),
-                Some(Job::Signal(signal)) => self.tell(&signal),
+                Some(Job::Signal(signal)) => self.listener.signal(signal),
             }
             if turn % JOBS_PER_TURN == 0 {
                 tokio::task::yield_now().await;
@@ -221,16 +209,12 @@ impl Actor {
     fn answer_failure(self: &Arc<Self>, held: Held, error: PersistError) {
         let signal = self.guard(move || held.fail(error));
         if let Some(signal) = signal.flatten() {
-            self.tell(&signal);
+            self.listener.signal(signal);
         }
     }
 
     fn background(&self, duty: impl Future<Output = ()> + Send + 'static) {
         self.persistence.runtime().spawn(duty);
-    }
-
-    fn tell(self: &Arc<Self>, signal: &Signal) {
-        self.guard(|| self.model.signal(signal));
     }
 
     /// Runs user code; a panic becomes a signal.
@@ -240,9 +224,7 @@ impl Actor {
             Err(panic) => {
                 let message = panic_message(&*panic);
                 tracing::error!(persistence_id = %self.id, %message, "an effect panicked");
-                // Told directly: a signal that panics must not make another signal.
-                let signal = Signal::EffectPanicked(message);
-                drop(catch_unwind(AssertUnwindSafe(|| self.model.signal(&signal))));
+                self.listener.signal(Signal::EffectPanicked(message));
                 None
             }
         }

@@ -3,42 +3,42 @@
 use std::{
     collections::VecDeque,
     fmt,
+    future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use crate::{
-    Admission, AtomicWrite, BoxedCommand, Capabilities, Deletion, ErrorKind, EventSerializer, EventSourced,
-    Incarnation, JournalError, Operation, PersistError, Persistence, PersistenceId, Persistent,
-    RecoveryError, SequenceNr, Signal, Snapshot, SnapshotError, SnapshotMetadata,
+    AtomicWrite, Capabilities, Deletion, ErrorKind, EventSerializer, EventSourced, Incarnation, JournalError,
+    Operation, Options, PersistError, Persistence, PersistenceId, Persistent, RecoveryError, SequenceNr,
+    Signal, Snapshot, SnapshotError, SnapshotMetadata,
     cell::{Broken, Cell},
-    command::{Handled, HeldReply, PendingReply, handle_recovered, panic_message},
+    command::{Admission, BoxedCommand, Handled, HeldReply, PendingReply, panic_message},
     effect::{Also, Inner, Outer},
     effect_task::{Actor, Duty, Held, Life},
-    options::Options,
-    recover::{Recover, Recovered},
+    listener::{self, Direct, Listener},
+    recover::{Rebuilt, Recover, Serializers},
     retention::{DeletionDuty, Round, SnapshotDuty},
     state_snapshot::StateSerializer,
 };
 
-/// A recovered persistent actor without its framework.
+/// A recovered persistent actor without its framework and without its model.
 ///
 /// An adapter owns it inside its actor and
-/// - gives it every command through [`process`](Engine::process), one at a time;
-/// - calls [`refresh`](Engine::refresh) when it was woken;
-/// - stops the actor once [`stop_is_due`](Engine::stop_is_due), or when either returns a [`Halt`];
+/// - gives it every command, and looks at it when it was woken: through [`run`](Engine::run), or, where handlers are
+///   synchronous, through [`push`](Engine::push) and then [`step`](Engine::step) until it is idle;
+/// - stops the actor once [`stop_is_due`](Engine::stop_is_due), or when a call returns a [`Halt`];
 /// - waits for [`settled`](Engine::settled) before a graceful end.
 ///
 /// Dropping it (kill, panic, the end of the actor) loses only commands that were not handled: what was handled is still
 /// written and answered, and the id is taken until then.
 pub struct Engine<A: EventSourced> {
-    model: Arc<A>,
     options: Options<A>,
     admission: Admission,
-    events: EventSerializer<A::Event>,
-    states: StateSerializer<A::State>,
+    serializers: Arc<Serializers<A>>,
     limits: Capabilities,
     actor: Life,
     cell: Arc<Cell>,
@@ -49,8 +49,18 @@ pub struct Engine<A: EventSourced> {
     /// Commands that are handled before the next one of the mailbox.
     queue: VecDeque<BoxedCommand<A>>,
     stopping: bool,
-    /// No command was handled since the last recovery in place.
-    fresh: bool,
+    /// `EventSourced::recovered` is to run before the next command.
+    hook_is_due: bool,
+    since: Since,
+    recovered_to: SequenceNr,
+}
+
+/// What came last. A failure right after a recovery is none that the next recovery would mend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    Start,
+    RecoveryInPlace,
+    Command,
 }
 
 /// Why an actor must end.
@@ -65,31 +75,53 @@ pub enum Halt {
     RecoveryFailed(Arc<RecoveryError>),
 }
 
+/// What an engine does next.
+#[expect(missing_debug_implementations, reason = "futures have none")]
+pub enum Step<A: EventSourced> {
+    /// Let the model [decide](Engine::decide) and [enact](Engine::enact) that; then step again.
+    Command(BoxedCommand<A>),
+    /// Await this, handling nothing meanwhile; then step again. It does no I/O.
+    Settle(BoxFuture<'static, ()>),
+    /// The last append failed or a handler panicked. Await this, handling nothing meanwhile, and
+    /// [resume](Engine::resume); then step again. It reads from the journal where it is polled.
+    Recover(BoxFuture<'static, Recovered<A>>),
+    /// Nothing, until the next command or wake.
+    Idle,
+}
+
+/// What the model decided on a command.
+pub struct Decision<A: EventSourced>(Handled<A>);
+
+/// The end of a recovery in place.
+pub struct Recovered<A: EventSourced>(Result<Rebuilt<A::State>, NotRecovered>);
+
+enum NotRecovered {
+    Fenced(Arc<JournalError>),
+    Failed(RecoveryError),
+}
+
 impl<A: EventSourced> Engine<A> {
-    /// Recovers an actor: waits for a predecessor's last writes, then permit, claim, snapshot, replay.
+    /// Recovers an actor: waits for a predecessor's last writes, then permit, claim, snapshot, replay. Reads from the
+    /// journal where it is polled.
     ///
-    /// `admission` bounds the waiting commands over all lives of the actor. `wake` is called from any thread when the
-    /// adapter should call [`refresh`](Engine::refresh) soon; it must not block. Must be called on a tokio runtime with
-    /// a time driver: the actor's effects run there.
+    /// `admission` bounds the waiting commands over all lives of the actor. Must be called on a tokio runtime with a
+    /// time driver: the actor's effects run there. [`EventSourced::recovered`] is the first step afterwards.
     ///
     /// # Errors
     /// [`RecoveryError`]. Nothing stays taken; the model is told by a [`Signal::RecoveryFailed`].
     pub async fn recover(
-        persistent: Persistent<A>,
+        id: &str,
+        mut options: Options<A>,
         persistence: &Persistence,
         admission: Admission,
-        wake: impl Fn() + Send + Sync + 'static,
+        listener: impl Listener<A>,
     ) -> Result<Self, RecoveryError> {
-        let Persistent {
-            model,
-            id,
-            mut options,
-        } = persistent;
         let id = PersistenceId::new(id)?;
         let config = |error: &dyn fmt::Display| RecoveryError::Config(error.to_string());
-        let events = EventSerializer::new(options.event_codec.clone()).map_err(|error| config(&error))?;
-        let states =
-            StateSerializer::new::<A>(options.state_codec.clone()).map_err(|error| config(&error))?;
+        let serializers = Serializers {
+            events: EventSerializer::new(options.event_codec.clone()).map_err(|error| config(&error))?,
+            states: StateSerializer::new::<A>(options.state_codec.clone()).map_err(|error| config(&error))?,
+        };
         if options.snapshot_every.is_some() && persistence.snapshots().is_none() {
             return Err(config(
                 &"`snapshot_every` needs a snapshot store: give the persistence one",
@@ -104,85 +136,173 @@ impl<A: EventSourced> Engine<A> {
         options.append.bytes = options.append.bytes.min(limits.largest_append);
         let registration = persistence.register(id).await?;
         let actor = Actor::new(
-            model.clone(),
+            Box::new(listener::Erased::<A, _>::new(listener)),
             registration,
             persistence.clone(),
             Handle::current(),
-            Box::new(wake),
         );
         let life = Life(actor.clone());
-        let recover = Recover::<A> {
-            actor: &actor,
-            events: &events,
-            states: &states,
-            idle_timeout: options.recovery_idle_timeout,
-            accept_deleted_prefix: options.accept_deleted_prefix,
-        };
-        let recovered = recover.run(None).await.and_then(
-            |Recovered {
-                 claim,
-                 state,
-                 snapshot,
-                 replayed,
-             }| {
+        let serializers = Arc::new(serializers);
+        let recover = Recover::new(&actor, &serializers, &options);
+        match recover.run(None).await {
+            Ok(Rebuilt {
+                claim,
+                state,
+                snapshot,
+                replayed,
+            }) => {
                 let mut engine = Self {
                     incarnation: claim.incarnation(),
                     newest: claim.highest(),
-                    cell: Cell::new(actor.clone(), claim, options.append, options.unknown_wait),
-                    model,
+                    recovered_to: claim.highest(),
+                    cell: Cell::new(actor, claim, options.append, options.unknown_wait),
                     admission,
-                    events,
-                    states,
+                    serializers,
                     limits,
                     actor: life,
                     state,
                     stash: VecDeque::new(),
                     queue: VecDeque::new(),
                     stopping: false,
-                    fresh: false,
+                    hook_is_due: false,
+                    since: Since::Start,
                     options,
                 };
-                engine.begin(snapshot, replayed)?;
+                engine.begin(snapshot, replayed);
                 Ok(engine)
-            },
-        );
-        recovered.inspect_err(|error| {
-            actor.signal(Signal::RecoveryFailed(Arc::new(error.clone())));
-        })
+            }
+            Err(error) => {
+                actor.signal(Signal::RecoveryFailed(Arc::new(error.clone())));
+                Err(error)
+            }
+        }
     }
 
-    /// Handles one command, after what waits before it; first recovers in place if the last append failed.
-    ///
-    /// # Errors
-    /// [`Halt`]: the actor must end. This command and all that wait are refused.
-    pub async fn process(&mut self, command: BoxedCommand<A>) -> Result<(), Halt> {
+    /// Takes a command, to be handled after what waits.
+    pub fn push(&mut self, command: BoxedCommand<A>) {
         self.queue.push_back(command);
-        self.refresh().await
     }
 
-    /// Recovers in place if the last append failed or a handler panicked, then handles what waits.
+    /// What to do next. Commands that must be refused are, on the way.
     ///
     /// # Errors
     /// [`Halt`]: the actor must end. All commands that wait are refused.
-    pub async fn refresh(&mut self) -> Result<(), Halt> {
-        let handled = self.handle_queue().await;
-        if let Err(halt) = &handled {
-            let error = match halt {
-                Halt::Fenced(error) => PersistError::Fenced(Arc::new(never_sent(error))),
-                Halt::RecoveryFailed(error) => PersistError::RecoveryFailed(error.clone()),
+    pub fn step(&mut self) -> Result<Step<A>, Halt> {
+        loop {
+            if self.options.strict && !self.cell.is_idle() {
+                return Ok(Step::Settle(Box::pin(self.settled())));
+            }
+            let waiting_bytes = match self.cell.gathered_bytes() {
+                Ok(bytes) => bytes,
+                Err(Broken::Fenced(error)) => return Err(self.halt(Halt::Fenced(error))),
+                Err(Broken::Recover(cause)) => return Ok(self.recover_in_place(self.unwritten(cause))),
+                Err(Broken::Panicked(message)) => {
+                    return Ok(self.recover_in_place(self.panicked_at_once(message)));
+                }
             };
-            let stashed = std::mem::take(&mut self.stash);
-            for command in stashed.into_iter().chain(std::mem::take(&mut self.queue)) {
-                self.refuse(command, error.clone());
+            if std::mem::take(&mut self.hook_is_due) {
+                return Ok(Step::Command(BoxedCommand::recovered()));
+            }
+            let Some(command) = self.queue.pop_front() else {
+                return Ok(Step::Idle);
+            };
+            if let Some(command) = self.admit(command, waiting_bytes) {
+                self.since = Since::Command;
+                return Ok(Step::Command(command));
             }
         }
-        handled
     }
 
-    /// True if the next [`process`](Engine::process) or [`refresh`](Engine::refresh) will wait for something.
+    /// Lets the model decide. A panic of the model is a decision too.
+    pub fn decide(&self, model: &A, command: BoxedCommand<A>) -> Decision<A> {
+        Decision(command.handle(model, &self.state))
+    }
+
+    /// Does what the model decided: encode and check, apply, reply and outer stage of the effects, snapshot, enqueue.
+    pub fn enact(&mut self, decision: Decision<A>) {
+        match decision.0 {
+            Handled::Panicked { reply, message } => self.panicked(reply, message),
+            Handled::Stashed { command, also } => {
+                self.stash.push_back(command);
+                self.after(also);
+            }
+            Handled::Effect {
+                events,
+                runs,
+                also,
+                reply,
+            } => self.persist(events, runs, also, reply),
+        }
+    }
+
+    /// Goes on after a recovery in place: the stash first, then what was queued.
+    ///
+    /// # Errors
+    /// [`Halt`]: the actor must end. All commands that wait are refused.
+    pub fn resume(&mut self, recovered: Recovered<A>) -> Result<(), Halt> {
+        let Rebuilt {
+            claim,
+            state,
+            snapshot,
+            replayed,
+        } = match recovered.0 {
+            Ok(rebuilt) => rebuilt,
+            Err(NotRecovered::Fenced(error)) => return Err(self.halt(Halt::Fenced(error))),
+            Err(NotRecovered::Failed(error)) => {
+                self.cell.abandon();
+                let error = Arc::new(error);
+                self.actor.signal(Signal::RecoveryFailed(error.clone()));
+                return Err(self.halt(Halt::RecoveryFailed(error)));
+            }
+        };
+        self.state = state;
+        self.incarnation = claim.incarnation();
+        self.newest = claim.highest();
+        self.recovered_to = claim.highest();
+        self.cell = Cell::new(
+            Arc::clone(&self.actor),
+            claim,
+            self.options.append,
+            self.options.unknown_wait,
+        );
+        // A stop decided on lost state is dropped.
+        self.stopping = self.actor.is_stopping();
+        self.since = Since::RecoveryInPlace;
+        // Who was to wake the stash may be lost with the state.
+        self.unstash();
+        self.begin(snapshot, replayed);
+        Ok(())
+    }
+
+    /// Takes all steps there are, for frameworks whose handlers are asynchronous.
+    ///
+    /// # Errors
+    /// [`Halt`]: the actor must end. All commands that wait are refused.
+    pub async fn run(&mut self, model: &A) -> Result<(), Halt> {
+        loop {
+            match self.step()? {
+                Step::Command(command) => {
+                    let decision = self.decide(model, command);
+                    self.enact(decision);
+                    if !self.must_step() {
+                        return Ok(());
+                    }
+                }
+                Step::Settle(settled) => settled.await,
+                Step::Recover(recovered) => {
+                    let recovered = recovered.await;
+                    self.resume(recovered)?;
+                }
+                Step::Idle => return Ok(()),
+            }
+        }
+    }
+
+    /// Whether there is something to do after a step: false where another one would find the engine idle, or would find
+    /// a failure of which it wakes the actor anyway.
     #[must_use]
-    pub fn must_wait(&self) -> bool {
-        self.options.strict || self.cell.broken().is_some()
+    pub fn must_step(&self) -> bool {
+        self.hook_is_due || self.options.strict || !self.queue.is_empty()
     }
 
     /// True once a command's `then_stop`, and everything handled before it, is durable and released.
@@ -209,92 +329,57 @@ impl<A: EventSourced> Engine<A> {
         &self.actor.id
     }
 
-    async fn handle_queue(&mut self) -> Result<(), Halt> {
-        loop {
-            if self.options.strict {
-                self.cell.idle().await;
-            }
-            let waiting_bytes = match self.cell.gathered_bytes() {
-                Ok(bytes) => bytes,
-                Err(broken) => {
-                    self.recover_in_place(broken).await?;
-                    continue;
-                }
+    fn recover_in_place(&self, hopeless: Option<RecoveryError>) -> Step<A> {
+        let cell = self.cell.clone();
+        let recover = Recover::new(&self.actor, &self.serializers, &self.options);
+        Step::Recover(Box::pin(async move {
+            // What was handled before the failure is written first, under the old claim.
+            cell.idle().await;
+            let recovered = match (cell.broken(), hopeless) {
+                (Some(Broken::Fenced(error)), _) => Err(NotRecovered::Fenced(error)),
+                (_, Some(hopeless)) => Err(NotRecovered::Failed(hopeless)),
+                _ => recover.run(Some(&cell)).await.map_err(NotRecovered::Failed),
             };
-            let Some(command) = self.queue.pop_front() else {
-                return Ok(());
-            };
-            self.handle(command, waiting_bytes);
-            // The next call looks at the ledger anyway.
-            if self.queue.is_empty() && !self.options.strict {
-                return Ok(());
-            }
+            Recovered(recovered)
+        }))
+    }
+
+    /// The failure, if to recover once more would end there again.
+    fn unwritten(&self, cause: PersistError) -> Option<RecoveryError> {
+        (self.since == Since::RecoveryInPlace).then(|| RecoveryError::Unwritten {
+            id: self.actor.id.clone(),
+            cause,
+        })
+    }
+
+    /// The failure, if it was `recovered` that panicked.
+    fn panicked_at_once(&self, message: Arc<str>) -> Option<RecoveryError> {
+        (self.since != Since::Command).then(|| self.hook_panicked(message))
+    }
+
+    fn hook_panicked(&self, message: Arc<str>) -> RecoveryError {
+        RecoveryError::Panicked {
+            id: self.actor.id.clone(),
+            sequence_nr: self.recovered_to,
+            message,
         }
     }
 
-    async fn recover_in_place(&mut self, broken: Broken) -> Result<(), Halt> {
-        if let Broken::Fenced(error) = broken {
-            return Err(Halt::Fenced(error));
-        }
-        // What was handled before the failure is written first, under the old claim.
-        self.cell.idle().await;
-        if let Some(Broken::Fenced(error)) = self.cell.broken() {
-            return Err(Halt::Fenced(error));
-        }
-        let recover = Recover::<A> {
-            actor: &self.actor,
-            events: &self.events,
-            states: &self.states,
-            idle_timeout: self.options.recovery_idle_timeout,
-            accept_deleted_prefix: self.options.accept_deleted_prefix,
+    fn halt(&mut self, halt: Halt) -> Halt {
+        let error = match &halt {
+            Halt::Fenced(error) => PersistError::Fenced(Arc::new(never_sent(error))),
+            Halt::RecoveryFailed(error) => PersistError::RecoveryFailed(error.clone()),
         };
-        let recovered = match broken {
-            // To recover once more would end there again.
-            Broken::Recover(cause) if self.fresh => Err(RecoveryError::Unwritten {
-                id: self.actor.id.clone(),
-                cause,
-            }),
-            _ => recover.run(Some(&self.cell)).await,
-        };
-        recovered
-            .and_then(|recovered| self.resume(recovered))
-            .map_err(|error| {
-                self.cell.abandon();
-                let error = Arc::new(error);
-                self.actor.signal(Signal::RecoveryFailed(error.clone()));
-                Halt::RecoveryFailed(error)
-            })
+        let stashed = std::mem::take(&mut self.stash);
+        for command in stashed.into_iter().chain(std::mem::take(&mut self.queue)) {
+            self.refuse(command, error.clone());
+        }
+        halt
     }
 
-    fn resume(&mut self, recovered: Recovered<A::State>) -> Result<(), RecoveryError> {
-        let Recovered {
-            claim,
-            state,
-            snapshot,
-            replayed,
-        } = recovered;
-        self.state = state;
-        self.incarnation = claim.incarnation();
-        self.newest = claim.highest();
-        self.cell = Cell::new(
-            self.actor.clone(),
-            claim,
-            self.options.append,
-            self.options.unknown_wait,
-        );
-        // A stop decided on lost state is dropped.
-        self.stopping = self.actor.is_stopping();
-        self.fresh = true;
-        // Who was to wake the stash may be lost with the state.
-        self.stash.append(&mut self.queue);
-        std::mem::swap(&mut self.stash, &mut self.queue);
-        self.begin(snapshot, replayed)
-    }
-
-    fn begin(&mut self, snapshot: SequenceNr, replayed: u64) -> Result<(), RecoveryError> {
-        let highest = self.newest;
+    fn begin(&mut self, snapshot: SequenceNr, replayed: u64) {
         self.actor.signal(Signal::RecoveryCompleted {
-            highest,
+            highest: self.newest,
             snapshot,
             replayed,
         });
@@ -312,58 +397,35 @@ impl<A: EventSourced> Engine<A> {
                 },
             );
         }
-        let handled = handle_recovered(&*self.model, &self.state);
-        self.take(handled);
-        match self.cell.broken() {
-            // To recover once more would end there again.
-            Some(Broken::Panicked(message)) => Err(RecoveryError::Panicked {
-                id: self.actor.id.clone(),
-                sequence_nr: highest,
-                message,
-            }),
-            _ => Ok(()),
-        }
+        self.hook_is_due = true;
     }
 
-    fn handle(&mut self, command: BoxedCommand<A>, waiting_bytes: usize) {
+    fn admit(&self, command: BoxedCommand<A>, waiting_bytes: usize) -> Option<BoxedCommand<A>> {
         if self.stopping {
-            return self.refuse(command, PersistError::Stopped);
+            self.refuse(command, PersistError::Stopped);
+            return None;
         }
         let command = match command.admit(&self.admission) {
             Ok(command) => command,
-            Err((command, overloaded)) => return self.refuse(command, overloaded),
+            Err((command, overloaded)) => {
+                self.refuse(command, overloaded);
+                return None;
+            }
         };
         if waiting_bytes > self.options.max_waiting_bytes {
             let overloaded = PersistError::Overloaded {
                 waiting: self.admission.waiting(),
                 bytes: waiting_bytes,
             };
-            return self.refuse(command, overloaded);
+            self.refuse(command, overloaded);
+            return None;
         }
-        self.fresh = false;
-        let handled = command.handle(&*self.model, &self.state);
-        self.take(handled);
+        Some(command)
     }
 
     fn refuse(&self, command: BoxedCommand<A>, error: PersistError) {
-        if let Some(Some(signal)) = self.actor.guard(|| command.refuse(error)) {
+        if let Some(signal) = command.refuse_with_signal(error) {
             self.actor.signal(signal);
-        }
-    }
-
-    fn take(&mut self, handled: Handled<A>) {
-        match handled {
-            Handled::Panicked { reply, message } => self.panicked(reply, message),
-            Handled::Stashed { command, also } => {
-                self.stash.push_back(command);
-                self.after(also);
-            }
-            Handled::Effect {
-                events,
-                runs,
-                also,
-                reply,
-            } => self.persist(events, runs, also, reply),
         }
     }
 
@@ -426,7 +488,9 @@ impl<A: EventSourced> Engine<A> {
             return Ok(None);
         }
         let timestamp = self.actor.persistence.clock().now();
-        let encoded = events.iter().map(|event| self.events.encode(event, timestamp));
+        let encoded = events
+            .iter()
+            .map(|event| self.serializers.events.encode(event, timestamp));
         let write = encoded
             .collect::<Result<Vec<_>, _>>()
             .map(AtomicWrite::from)
@@ -454,17 +518,22 @@ impl<A: EventSourced> Engine<A> {
                 format!("the state cannot be compared: {error}"),
             ))
         };
-        let copy = self.states.encode(&self.state).map_err(|error| refused(&error))?;
-        let mut state = self.states.decode(&copy).map_err(|error| refused(&error))?;
+        let copy = self
+            .serializers
+            .states
+            .encode(&self.state)
+            .map_err(|error| refused(&error))?;
+        let mut state = self
+            .serializers
+            .states
+            .decode(&copy)
+            .map_err(|error| refused(&error))?;
         for event in events {
             A::apply(&mut state, event);
         }
-        let state = self
-            .states
-            .encode_state(&state)
-            .map_err(|error| refused(&error))?;
-        let initial = self
-            .states
+        let states = &self.serializers.states;
+        let state = states.encode_state(&state).map_err(|error| refused(&error))?;
+        let initial = states
             .encode_state(&A::State::default())
             .map_err(|error| refused(&error))?;
         Ok(state == initial)
@@ -535,7 +604,7 @@ impl<A: EventSourced> Engine<A> {
             return None;
         }
         let round = Round::begin(&self.actor.snapshot_round)?;
-        match self.states.encode(&self.state) {
+        match self.serializers.states.encode(&self.state) {
             Err(error) => {
                 failed(SnapshotError::new("encode", error.to_string()).with_source(error));
                 None
@@ -577,10 +646,15 @@ impl<A: EventSourced> Engine<A> {
             self.actor.signal(Signal::Unhandled);
         }
         if also.unstash {
-            self.stash.append(&mut self.queue);
-            std::mem::swap(&mut self.stash, &mut self.queue);
+            self.unstash();
         }
         self.stopping |= also.stop;
+    }
+
+    /// To the head of the queue, in order.
+    fn unstash(&mut self) {
+        self.stash.append(&mut self.queue);
+        std::mem::swap(&mut self.stash, &mut self.queue);
     }
 
     fn panicked(&self, reply: Box<dyn HeldReply>, message: Arc<str>) {
@@ -618,5 +692,54 @@ impl<A: EventSourced> fmt::Debug for Engine<A> {
             .field("newest", &self.newest)
             .field("stashed", &self.stash.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl<A: EventSourced + Send + Sync> Persistent<A> {
+    /// For adapters whose handlers are asynchronous: [`Engine::recover`] and [`EventSourced::recovered`]. The model hears
+    /// signals on the effect task; `wake` is [`Listener::wake`].
+    ///
+    /// # Errors
+    /// [`RecoveryError`]. Nothing stays taken; the model is told by a [`Signal::RecoveryFailed`].
+    pub async fn recover(
+        &self,
+        persistence: &Persistence,
+        admission: Admission,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Engine<A>, RecoveryError> {
+        let listener = Direct::new(self.model().clone(), wake);
+        let recovered = Engine::recover(
+            self.id(),
+            self.options().clone(),
+            persistence,
+            admission,
+            listener,
+        );
+        let mut engine = recovered.await?;
+        engine.hook_is_due = false;
+        let decision = engine.decide(self.model(), BoxedCommand::recovered());
+        engine.enact(decision);
+        match engine.cell.broken() {
+            Some(Broken::Panicked(message)) => {
+                let error = engine.hook_panicked(message);
+                engine
+                    .actor
+                    .signal(Signal::RecoveryFailed(Arc::new(error.clone())));
+                Err(error)
+            }
+            _ => Ok(engine),
+        }
+    }
+}
+
+impl<A: EventSourced> fmt::Debug for Decision<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision").finish_non_exhaustive()
+    }
+}
+
+impl<A: EventSourced> fmt::Debug for Recovered<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recovered").finish_non_exhaustive()
     }
 }

@@ -10,9 +10,10 @@
 //! | [`Event`], [`Codec`], [`Upcasters`] | how values become bytes and survive their types' changes |
 //! | [`MemoryJournal`] | the reference backend, to read next to the contract |
 //! | [`SnapshotStore`] | the contract of every snapshot store |
-//! | [`Engine`], [`BoxedCommand`], [`ReplyPort`] | what an adapter to an actor framework drives |
+//! | [`adapter`] | what an adapter to an actor framework drives |
 
 mod behavior;
+mod caller_error;
 mod capabilities;
 mod cell;
 mod clock;
@@ -28,12 +29,14 @@ mod hub;
 mod ids;
 mod journal;
 mod ledger;
+mod listener;
 mod memory;
 mod options;
 mod persist_error;
 mod persistence;
 mod recover;
 mod recovery;
+mod restarts;
 mod retention;
 mod schema;
 mod signal;
@@ -47,20 +50,19 @@ mod upcast;
 pub use codec::Bincode;
 pub use {
     behavior::{Command, EventSourced, Handles},
+    caller_error::{AskError, TellError},
     capabilities::{Capabilities, Durability, Fencing, GapPolicy, JournalInfo},
     clock::{Clock, SystemClock},
     codec::{Codec, CodecError, CodecId, Json, MessagePack, SharedCodec},
-    command::{Admission, BoxedCommand},
     effect::{Effect, Effects},
-    engine::{Engine, Halt},
     error::{ErrorKind, JournalError, Operation, Outcome},
     event::{AtomicWrite, EncodedEvent, Manifest, Record, Tag, Timestamp},
     event_type::{Event, EventSerializer},
     ids::{Epoch, Incarnation, InvalidPersistenceId, PersistenceId, SequenceNr, WriterId},
     journal::{AppendPart, Appended, Bounds, Claim, Deletion, Journal, JournalExt, ReplayRange},
     memory::MemoryJournal,
-    options::{Backoff, Persistent, persistent},
-    persist_error::{FromFailure, NoPort, PersistError, ReplyPort},
+    options::{Backoff, Options, Persistent, persistent},
+    persist_error::{FromFailure, PersistError},
     persistence::{Persistence, PersistenceBuilder},
     recovery::RecoveryError,
     signal::Signal,
@@ -71,3 +73,18 @@ pub use {
     sync::{Blocking, SyncJournal},
     upcast::Upcasters,
 };
+
+pub mod adapter {
+    //! What an adapter to an actor framework drives; applications need none of it.
+    //!
+    //! An adapter owns an [`Engine`] inside its actor, gives it commands as [`BoxedCommand`]s with a [`ReplyPort`] each,
+    //! and hears of it through a [`Listener`].
+
+    pub use crate::{
+        command::{Admission, BoxedCommand},
+        engine::{Decision, Engine, Halt, Recovered, Step},
+        listener::{Direct, Listener, Told},
+        persist_error::{NoPort, ReplyPort},
+        restarts::{Restart, Restarts},
+    };
+}

@@ -1,23 +1,14 @@
 //! What one actor wants, and the defaults.
 
-use std::{
-    fmt,
-    num::NonZeroU64,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
 
-use crate::{
-    BoxedCommand, EventSourced, MessagePack, PersistError, SharedCodec, command::panic_message,
-    ledger::AppendLimits,
-};
+use crate::{EventSourced, MessagePack, SharedCodec, command::Admission, ledger::AppendLimits};
 
 /// A model with its persistence id and options, ready to be spawned by an adapter. See [`persistent`].
 pub struct Persistent<A: EventSourced> {
-    pub(crate) model: Arc<A>,
-    pub(crate) id: String,
-    pub(crate) options: Options<A>,
+    model: Arc<A>,
+    id: String,
+    options: Options<A>,
 }
 
 /// Starts the description of a persistent actor; the adapters' `spawn` ends it and checks `id`, a text or a
@@ -30,7 +21,8 @@ pub fn persistent<A: EventSourced>(model: A, id: impl Into<String>) -> Persisten
     }
 }
 
-pub(crate) struct Options<A: EventSourced> {
+/// What one actor wants; [`Persistent`] has the same methods.
+pub struct Options<A: EventSourced> {
     pub(crate) snapshot_every: Option<NonZeroU64>,
     pub(crate) keep: usize,
     pub(crate) delete_events: bool,
@@ -71,7 +63,7 @@ impl Backoff {
     }
 }
 
-impl<A: EventSourced> Persistent<A> {
+impl<A: EventSourced> Options<A> {
     /// Snapshots kept by default.
     pub const DEFAULT_KEEP: usize = 2;
     /// Commands that may wait at one actor by default.
@@ -87,100 +79,125 @@ impl<A: EventSourced> Persistent<A> {
     pub const DEFAULT_RECOVERY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
     /// How long replies of an append of unknown outcome wait to be resolved by default.
     pub const DEFAULT_UNKNOWN_WAIT: Duration = Duration::from_secs(30);
+}
 
-    /// Takes a snapshot whenever the number passes a multiple of `events` (0 = never, the default).
+/// The builder methods of [`Options`], and of a type that holds them in a field.
+macro_rules! option_methods {
+    ($(in $options:ident)?) => {
+        /// Takes a snapshot whenever the number passes a multiple of `events` (0 = never, the default).
+        #[must_use]
+        pub fn snapshot_every(mut self, events: u64) -> Self {
+            self$(.$options)?.snapshot_every = NonZeroU64::new(events);
+            self
+        }
+
+        /// Keeps the newest `snapshots`, at least one. Default [`Options::DEFAULT_KEEP`].
+        #[must_use]
+        pub fn keep(mut self, snapshots: usize) -> Self {
+            self$(.$options)?.keep = snapshots.max(1);
+            self
+        }
+
+        /// Deletes the events that the oldest kept snapshot covers, once as many snapshots exist as are kept.
+        #[must_use]
+        pub fn delete_events(mut self) -> Self {
+            self$(.$options)?.delete_events = true;
+            self
+        }
+
+        /// One write at a time: the next command waits until the former one is durable.
+        #[must_use]
+        pub fn strict(mut self) -> Self {
+            self$(.$options)?.strict = true;
+            self
+        }
+
+        /// Recovers to the initial state where events are deleted without a snapshot and without a declared fresh start:
+        /// for data whose deletions another program made on purpose.
+        #[must_use]
+        pub fn accept_deleted_prefix(mut self) -> Self {
+            self$(.$options)?.accept_deleted_prefix = true;
+            self
+        }
+
+        /// How many commands may wait; more are answered [`Overloaded`](crate::PersistError::Overloaded). Default
+        /// [`Options::DEFAULT_MAX_WAITING`].
+        #[must_use]
+        pub fn max_waiting(mut self, commands: usize) -> Self {
+            self$(.$options)?.max_waiting = commands;
+            self
+        }
+
+        /// How many bytes of events may wait for the journal. Default [`Options::DEFAULT_MAX_WAITING_BYTES`].
+        #[must_use]
+        pub fn max_waiting_bytes(mut self, bytes: usize) -> Self {
+            self$(.$options)?.max_waiting_bytes = bytes;
+            self
+        }
+
+        /// How large one append may get. Default [`Options::DEFAULT_APPEND_EVENTS`], [`Options::DEFAULT_APPEND_BYTES`].
+        #[must_use]
+        pub fn append_limits(mut self, events: usize, bytes: usize) -> Self {
+            self$(.$options)?.append = AppendLimits { events, bytes };
+            self
+        }
+
+        /// How long recovery waits for the journal's or the snapshot store's next answer; it starts anew with each answer.
+        /// Default [`Options::DEFAULT_RECOVERY_IDLE_TIMEOUT`].
+        #[must_use]
+        pub fn recovery_idle_timeout(mut self, timeout: Duration) -> Self {
+            self$(.$options)?.recovery_idle_timeout = timeout;
+            self
+        }
+
+        /// How long replies of an append of unknown outcome wait to be resolved. Default [`Options::DEFAULT_UNKNOWN_WAIT`].
+        #[must_use]
+        pub fn unknown_wait(mut self, wait: Duration) -> Self {
+            self$(.$options)?.unknown_wait = wait;
+            self
+        }
+
+        /// The waits between restarts. Default [`Backoff::DEFAULT`].
+        #[must_use]
+        pub fn backoff(mut self, backoff: Backoff) -> Self {
+            self$(.$options)?.backoff = backoff;
+            self
+        }
+
+        /// The codec that writes events. Default [`MessagePack`].
+        #[must_use]
+        pub fn event_codec(mut self, codec: impl crate::Codec<A::Event>) -> Self {
+            self$(.$options)?.event_codec = Arc::new(codec);
+            self
+        }
+
+        /// The codec that writes snapshots. Default [`MessagePack`].
+        #[must_use]
+        pub fn state_codec(mut self, codec: impl crate::Codec<A::State>) -> Self {
+            self$(.$options)?.state_codec = Arc::new(codec);
+            self
+        }
+    };
+}
+
+impl<A: EventSourced> Options<A> {
+    option_methods!();
+
+    /// For adapters: the waits between restarts.
     #[must_use]
-    pub fn snapshot_every(mut self, events: u64) -> Self {
-        self.options.snapshot_every = NonZeroU64::new(events);
-        self
+    pub fn restart_backoff(&self) -> Backoff {
+        self.backoff
     }
 
-    /// Keeps the newest `snapshots`, at least one. Default [`Self::DEFAULT_KEEP`].
+    /// For adapters: the bound of waiting commands, one for all lives of the actor.
     #[must_use]
-    pub fn keep(mut self, snapshots: usize) -> Self {
-        self.options.keep = snapshots.max(1);
-        self
+    pub fn admission(&self) -> Admission {
+        Admission::new(self.max_waiting)
     }
+}
 
-    /// Deletes the events that the oldest kept snapshot covers, once as many snapshots exist as are kept.
-    #[must_use]
-    pub fn delete_events(mut self) -> Self {
-        self.options.delete_events = true;
-        self
-    }
-
-    /// One write at a time: the next command waits until the former one is durable.
-    #[must_use]
-    pub fn strict(mut self) -> Self {
-        self.options.strict = true;
-        self
-    }
-
-    /// Recovers to the initial state where events are deleted without a snapshot and without a declared fresh start:
-    /// for data whose deletions another program made on purpose.
-    #[must_use]
-    pub fn accept_deleted_prefix(mut self) -> Self {
-        self.options.accept_deleted_prefix = true;
-        self
-    }
-
-    /// How many commands may wait; more are answered [`Overloaded`](crate::PersistError::Overloaded). Default
-    /// [`Self::DEFAULT_MAX_WAITING`].
-    #[must_use]
-    pub fn max_waiting(mut self, commands: usize) -> Self {
-        self.options.max_waiting = commands;
-        self
-    }
-
-    /// How many bytes of events may wait for the journal. Default [`Self::DEFAULT_MAX_WAITING_BYTES`].
-    #[must_use]
-    pub fn max_waiting_bytes(mut self, bytes: usize) -> Self {
-        self.options.max_waiting_bytes = bytes;
-        self
-    }
-
-    /// How large one append may get. Default [`Self::DEFAULT_APPEND_EVENTS`], [`Self::DEFAULT_APPEND_BYTES`].
-    #[must_use]
-    pub fn append_limits(mut self, events: usize, bytes: usize) -> Self {
-        self.options.append = AppendLimits { events, bytes };
-        self
-    }
-
-    /// How long recovery waits for the journal's or the snapshot store's next answer; it starts anew with each answer.
-    /// Default [`Self::DEFAULT_RECOVERY_IDLE_TIMEOUT`].
-    #[must_use]
-    pub fn recovery_idle_timeout(mut self, timeout: Duration) -> Self {
-        self.options.recovery_idle_timeout = timeout;
-        self
-    }
-
-    /// How long replies of an append of unknown outcome wait to be resolved. Default [`Self::DEFAULT_UNKNOWN_WAIT`].
-    #[must_use]
-    pub fn unknown_wait(mut self, wait: Duration) -> Self {
-        self.options.unknown_wait = wait;
-        self
-    }
-
-    /// The waits between restarts. Default [`Backoff::DEFAULT`].
-    #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.options.backoff = backoff;
-        self
-    }
-
-    /// The codec that writes events. Default [`MessagePack`].
-    #[must_use]
-    pub fn event_codec(mut self, codec: impl crate::Codec<A::Event>) -> Self {
-        self.options.event_codec = Arc::new(codec);
-        self
-    }
-
-    /// The codec that writes snapshots. Default [`MessagePack`].
-    #[must_use]
-    pub fn state_codec(mut self, codec: impl crate::Codec<A::State>) -> Self {
-        self.options.state_codec = Arc::new(codec);
-        self
-    }
+impl<A: EventSourced> Persistent<A> {
+    option_methods!(in options);
 
     /// For adapters: whose events these are; not checked yet.
     #[must_use]
@@ -188,29 +205,16 @@ impl<A: EventSourced> Persistent<A> {
         &self.id
     }
 
-    /// For adapters: answers a command that did not reach the actor. Where nobody waits the model gets the signal, here
-    /// and now; a panic of the model is logged.
-    pub fn refuse(&self, command: BoxedCommand<A>, error: PersistError) {
-        let told = catch_unwind(AssertUnwindSafe(|| {
-            if let Some(signal) = command.refuse(error) {
-                self.model.signal(&signal);
-            }
-        }));
-        if let Err(panic) = told {
-            tracing::error!(persistence_id = %self.id, message = %panic_message(&*panic), "a refusal panicked");
-        }
+    /// For adapters: the model.
+    #[must_use]
+    pub fn model(&self) -> &Arc<A> {
+        &self.model
     }
 
-    /// For adapters: the waits between restarts.
+    /// For adapters: the options.
     #[must_use]
-    pub fn restart_backoff(&self) -> Backoff {
-        self.options.backoff
-    }
-
-    /// For adapters: the bound of waiting commands, one for all lives of the actor.
-    #[must_use]
-    pub fn admission(&self) -> crate::Admission {
-        crate::Admission::new(self.options.max_waiting)
+    pub fn options(&self) -> &Options<A> {
+        &self.options
     }
 }
 
@@ -238,22 +242,33 @@ impl<A: EventSourced> Default for Options<A> {
     fn default() -> Self {
         Self {
             snapshot_every: None,
-            keep: Persistent::<A>::DEFAULT_KEEP,
+            keep: Self::DEFAULT_KEEP,
             delete_events: false,
             strict: false,
             accept_deleted_prefix: false,
-            max_waiting: Persistent::<A>::DEFAULT_MAX_WAITING,
-            max_waiting_bytes: Persistent::<A>::DEFAULT_MAX_WAITING_BYTES,
+            max_waiting: Self::DEFAULT_MAX_WAITING,
+            max_waiting_bytes: Self::DEFAULT_MAX_WAITING_BYTES,
             append: AppendLimits {
-                events: Persistent::<A>::DEFAULT_APPEND_EVENTS,
-                bytes: Persistent::<A>::DEFAULT_APPEND_BYTES,
+                events: Self::DEFAULT_APPEND_EVENTS,
+                bytes: Self::DEFAULT_APPEND_BYTES,
             },
-            recovery_idle_timeout: Persistent::<A>::DEFAULT_RECOVERY_IDLE_TIMEOUT,
-            unknown_wait: Persistent::<A>::DEFAULT_UNKNOWN_WAIT,
+            recovery_idle_timeout: Self::DEFAULT_RECOVERY_IDLE_TIMEOUT,
+            unknown_wait: Self::DEFAULT_UNKNOWN_WAIT,
             backoff: Backoff::DEFAULT,
             event_codec: Arc::new(MessagePack),
             state_codec: Arc::new(MessagePack),
         }
+    }
+}
+
+impl<A: EventSourced> fmt::Debug for Options<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("snapshot_every", &self.snapshot_every)
+            .field("keep", &self.keep)
+            .field("delete_events", &self.delete_events)
+            .field("strict", &self.strict)
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
 };
 
@@ -23,6 +23,8 @@ use crate::{
 /// being live twice.
 #[derive(Clone)]
 pub struct Persistence(Arc<Inner>);
+
+static INSTALLED: OnceLock<Persistence> = OnceLock::new();
 
 struct Inner {
     journal: Arc<dyn Journal>,
@@ -148,6 +150,27 @@ impl Persistence {
         }
     }
 
+    /// Makes it the one of actors that are created by their framework and can be given none: `Default`, services.
+    /// Once per process.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if one is installed already; that one stays.
+    pub fn install(self) -> Result<(), JournalError> {
+        INSTALLED.set(self).map_err(|_| {
+            JournalError::not_stored(
+                ErrorKind::Config,
+                Operation::Open,
+                "a persistence is installed already; install one per process, or give actors theirs",
+            )
+        })
+    }
+
+    /// The one that was [installed](Persistence::install).
+    #[must_use]
+    pub fn installed() -> Option<Self> {
+        INSTALLED.get().cloned()
+    }
+
     /// The journal.
     #[must_use]
     pub fn journal(&self) -> &Arc<dyn Journal> {
@@ -187,7 +210,10 @@ impl Persistence {
         &self.0.hub
     }
 
-    pub(crate) fn runtime(&self) -> &Handle {
+    /// The runtime that appends, snapshots and deletions run on. For adapters whose actors share a thread: recoveries
+    /// run here, off that thread.
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
         &self.0.runtime
     }
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    Bounds, Claim, EventSerializer, EventSourced, Journal, RecoveryError, ReplayRange, SequenceNr, Signal,
-    SkippedSnapshot, SnapshotError, SnapshotMetadata, SnapshotStore, WriterId,
+    Bounds, Claim, EventSerializer, EventSourced, Journal, Options, RecoveryError, ReplayRange, SequenceNr,
+    Signal, SkippedSnapshot, SnapshotError, SnapshotMetadata, SnapshotStore, WriterId,
     cell::{Cell, Found},
     command::panic_message,
     effect_task::Actor,
@@ -20,26 +20,40 @@ use crate::{
 /// Deletions that may overtake one recovery before it gives up.
 const OVERTAKEN: u32 = 8;
 
-/// What one recovery is about.
-pub(crate) struct Recover<'a, A: EventSourced> {
-    pub(crate) actor: &'a Arc<Actor>,
-    pub(crate) events: &'a EventSerializer<A::Event>,
-    pub(crate) states: &'a StateSerializer<A::State>,
-    pub(crate) idle_timeout: Duration,
-    pub(crate) accept_deleted_prefix: bool,
+/// How an actor's events and snapshots become bytes and back.
+pub(crate) struct Serializers<A: EventSourced> {
+    pub(crate) events: EventSerializer<A::Event>,
+    pub(crate) states: StateSerializer<A::State>,
 }
 
-/// An actor ready to go on.
-pub(crate) struct Recovered<S> {
+/// What one recovery is about.
+pub(crate) struct Recover<A: EventSourced> {
+    actor: Arc<Actor>,
+    serializers: Arc<Serializers<A>>,
+    idle_timeout: Duration,
+    accept_deleted_prefix: bool,
+}
+
+/// What a recovery ends with.
+pub(crate) struct Rebuilt<S> {
     pub(crate) claim: Claim,
     pub(crate) state: S,
     pub(crate) snapshot: SequenceNr,
     pub(crate) replayed: u64,
 }
 
-impl<A: EventSourced> Recover<'_, A> {
+impl<A: EventSourced> Recover<A> {
+    pub(crate) fn new(actor: &Arc<Actor>, serializers: &Arc<Serializers<A>>, options: &Options<A>) -> Self {
+        Self {
+            actor: actor.clone(),
+            serializers: serializers.clone(),
+            idle_timeout: options.recovery_idle_timeout,
+            accept_deleted_prefix: options.accept_deleted_prefix,
+        }
+    }
+
     /// Permit, claim, what is unresolved of the former claim's ledger, snapshot, replay.
-    pub(crate) async fn run(&self, former: Option<&Cell>) -> Result<Recovered<A::State>, RecoveryError> {
+    pub(crate) async fn run(&self, former: Option<&Cell>) -> Result<Rebuilt<A::State>, RecoveryError> {
         let persistence = &self.actor.persistence;
         let _permit = persistence.permit().await;
         let journal = &**persistence.journal();
@@ -58,7 +72,7 @@ impl<A: EventSourced> Recover<'_, A> {
             );
             let error = match self.rebuild(journal, recovery, bounds.highest).await {
                 Ok((state, snapshot, replayed)) => {
-                    return Ok(Recovered {
+                    return Ok(Rebuilt {
                         claim,
                         state,
                         snapshot,
@@ -111,7 +125,7 @@ impl<A: EventSourced> Recover<'_, A> {
         while let Some(chunk) = self.wait("the journal's replay", events.next_chunk()).await? {
             for record in chunk? {
                 recovery.replayed(record.sequence_nr)?;
-                let event = self.events.decode(&self.actor.id, &record)?;
+                let event = self.serializers.events.decode(&self.actor.id, &record)?;
                 catch_unwind(AssertUnwindSafe(|| A::apply(&mut state, &event))).map_err(|panic| {
                     RecoveryError::Panicked {
                         id: self.actor.id.clone(),
@@ -155,7 +169,7 @@ impl<A: EventSourced> Recover<'_, A> {
                 step = recovery.next_snapshot(metadata, None);
                 continue;
             }
-            match self.states.decode(&snapshot.payload) {
+            match self.serializers.states.decode(&snapshot.payload) {
                 Ok(state) => {
                     let at = metadata.sequence_nr;
                     return Ok((recovery.with_snapshot(metadata)?, Some((state, at))));

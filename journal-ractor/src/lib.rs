@@ -76,15 +76,18 @@
 
 mod life;
 mod message;
+mod model;
 mod reference;
 mod slot;
 mod spawn;
 mod supervisor;
 
+pub use journal_core::{AskError, TellError};
 pub use ractor;
 
 pub use crate::{
     message::{Envelope, ThenReplyTo},
-    reference::{AskError, PersistentRef, TellError},
+    model::Model,
+    reference::PersistentRef,
     spawn::{Accepting, SpawnError, SpawnPersistent},
 };

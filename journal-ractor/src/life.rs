@@ -2,14 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use journal_core::{BoxedCommand, Engine, EventSourced, Halt, RecoveryError};
+use journal_core::{
+    RecoveryError,
+    adapter::{BoxedCommand, Engine, Halt},
+};
 use ractor::{ActorCell, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr};
 use tokio::sync::{oneshot, watch};
 
-use crate::slot::Slot;
+use crate::{Model, slot::Slot};
 
 /// What reaches the mailbox.
-pub(crate) enum Inbox<A: EventSourced> {
+pub(crate) enum Inbox<A: Model> {
     Command(BoxedCommand<A>),
     /// The engine wants to be looked at.
     Wake,
@@ -18,7 +21,7 @@ pub(crate) enum Inbox<A: EventSourced> {
 }
 
 #[cfg(feature = "cluster")]
-impl<A: EventSourced> ractor::Message for Inbox<A> {}
+impl<A: Model> ractor::Message for Inbox<A> {}
 
 /// How a life begins; by default at once, and nobody waits for it.
 #[derive(Default)]
@@ -35,13 +38,13 @@ pub(crate) struct Start {
 pub(crate) struct CallerTold;
 
 /// A handle on one life.
-pub(crate) struct Life<A: EventSourced> {
+pub(crate) struct Life<A: Model> {
     actor: ActorRef<Inbox<A>>,
     /// True once recovered; closed once its engine is dropped.
     recovered: watch::Receiver<bool>,
 }
 
-impl<A: EventSourced> Life<A> {
+impl<A: Model> Life<A> {
     pub(crate) fn begin(slot: Arc<Slot<A>>, supervisor: ActorCell, start: Start) -> Result<Self, SpawnErr> {
         let (alive, recovered) = watch::channel(false);
         let (actor, _) = ActorRuntime::spawn_linked_instant(
@@ -89,7 +92,7 @@ async fn ended(mut recovered: watch::Receiver<bool>) {
     while recovered.changed().await.is_ok() {}
 }
 
-impl<A: EventSourced> Clone for Life<A> {
+impl<A: Model> Clone for Life<A> {
     fn clone(&self) -> Self {
         Self {
             actor: self.actor.clone(),
@@ -99,15 +102,15 @@ impl<A: EventSourced> Clone for Life<A> {
 }
 
 /// A supervisor that is killed while it waits for the end takes its child with it.
-struct KillOnDrop<'a, A: EventSourced>(&'a ActorRef<Inbox<A>>);
+struct KillOnDrop<'a, A: Model>(&'a ActorRef<Inbox<A>>);
 
-impl<A: EventSourced> Drop for KillOnDrop<'_, A> {
+impl<A: Model> Drop for KillOnDrop<'_, A> {
     fn drop(&mut self) {
         self.0.kill();
     }
 }
 
-struct Living<A: EventSourced> {
+struct Living<A: Model> {
     slot: Arc<Slot<A>>,
 }
 
@@ -116,7 +119,7 @@ struct Arguments {
     alive: watch::Sender<bool>,
 }
 
-struct State<A: EventSourced> {
+struct State<A: Model> {
     start: Option<Start>,
     engine: Option<Engine<A>>,
     /// Dropped after the engine.
@@ -124,7 +127,7 @@ struct State<A: EventSourced> {
 }
 
 #[ractor::actor(message = Inbox<A>, state = State<A>, arguments = Arguments)]
-impl<A: EventSourced> Living<A> {
+impl<A: Model> Living<A> {
     async fn pre_start(
         &self,
         _myself: ActorRef<Inbox<A>>,
@@ -148,12 +151,9 @@ impl<A: EventSourced> Living<A> {
         tokio::time::sleep(wait).await;
         let slot = &self.slot;
         let wake = move || drop(myself.send_message(Inbox::Wake));
-        let recovered = Engine::recover(
-            slot.persistent.clone(),
-            &slot.persistence,
-            slot.admission.clone(),
-            wake,
-        );
+        let recovered = slot
+            .persistent
+            .recover(&slot.persistence, slot.admission.clone(), wake);
         match (recovered.await, caller) {
             (Ok(engine), caller) => {
                 state.engine = Some(engine);
@@ -181,10 +181,11 @@ impl<A: EventSourced> Living<A> {
             return Ok(());
         };
         match message {
-            Inbox::Command(command) => engine.process(command).await?,
-            Inbox::Wake => engine.refresh().await?,
+            Inbox::Command(command) => engine.push(command),
+            Inbox::Wake => {}
             Inbox::Finish => myself.stop(None),
         }
+        engine.run(self.slot.persistent.model()).await?;
         if engine.stop_is_due() {
             myself.stop(None);
         }

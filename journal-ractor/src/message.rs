@@ -2,14 +2,19 @@
 
 use std::fmt;
 
-use journal_core::{BoxedCommand, Command, Effect, EventSourced, Handles, NoPort, ReplyPort};
+use journal_core::{
+    Command, Effect, Handles,
+    adapter::{BoxedCommand, NoPort, ReplyPort},
+};
 use ractor::RpcReplyPort;
+
+use crate::Model;
 
 /// Any command of `A` as the message of an `ActorRef<Envelope<A>>`, for ractor's own `cast`, `call`, timers and derived
 /// references. [`PersistentRef::ask`](crate::PersistentRef::ask) is shorter and skips a mailbox.
-pub struct Envelope<A: EventSourced>(pub(crate) BoxedCommand<A>);
+pub struct Envelope<A: Model>(pub(crate) BoxedCommand<A>);
 
-impl<A: EventSourced> Envelope<A> {
+impl<A: Model> Envelope<A> {
     /// A command that nobody waits for.
     pub fn cast<C: Command>(command: C) -> Self
     where
@@ -27,14 +32,14 @@ impl<A: EventSourced> Envelope<A> {
     }
 }
 
-impl<A: EventSourced> fmt::Debug for Envelope<A> {
+impl<A: Model> fmt::Debug for Envelope<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Envelope").field(&self.0).finish()
     }
 }
 
 #[cfg(feature = "cluster")]
-impl<A: EventSourced> ractor::Message for Envelope<A> {}
+impl<A: Model> ractor::Message for Envelope<A> {}
 
 /// `RpcReplyPort` and `ReplyPort` both belong to other crates.
 struct Port<R>(RpcReplyPort<R>);
@@ -46,7 +51,7 @@ impl<R: Send + 'static> ReplyPort<R> for Port<R> {
 }
 
 /// Replies of commands that carry their own ports.
-pub trait ThenReplyTo<A: EventSourced> {
+pub trait ThenReplyTo<A: Model> {
     /// Sends what `reply` makes of the state right after this command's own events to `port`, once those events are
     /// durable. If they fail the port is dropped: the caller gets ractor's `SenderError`, the model a
     /// [`Signal::CommandFailed`](journal_core::Signal::CommandFailed).
@@ -57,7 +62,7 @@ pub trait ThenReplyTo<A: EventSourced> {
     ) -> Self;
 }
 
-impl<A: EventSourced> ThenReplyTo<A> for Effect<A> {
+impl<A: Model> ThenReplyTo<A> for Effect<A> {
     fn then_reply_to<R: Send + 'static>(
         self,
         port: RpcReplyPort<R>,

@@ -2,53 +2,31 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use journal_core::{BoxedCommand, Command, EventSourced, Handles, NoPort, PersistError, PersistenceId};
+use journal_core::{
+    AskError, Command, Handles, PersistenceId, TellError,
+    adapter::{BoxedCommand, NoPort},
+};
 use ractor::{ActorCell, ActorRef, Message};
 use tokio::sync::oneshot;
 
 use crate::{
-    Envelope,
+    Envelope, Model,
     slot::{Refused, Slot},
 };
 
 /// A persistent actor, whichever ractor actor it is at the moment. Cheap to clone, and shared by all clones.
 ///
 /// `M` is the message type of its [`actor_ref`](PersistentRef::actor_ref).
-pub struct PersistentRef<A: EventSourced, M = Envelope<A>> {
+pub struct PersistentRef<A: Model, M = Envelope<A>> {
     pub(crate) slot: Arc<Slot<A>>,
     pub(crate) supervisor: ActorRef<M>,
 }
 
-/// Why a command got no reply. What went wrong with the command itself stands in its reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AskError {
-    /// The actor ended, or failed and starts again, before it handled the command: nothing of it was done. A command
-    /// whose `Reply` is `()` also ends here if it failed; its model got the signal.
-    #[error("the actor ended before it handled the command; nothing of it was done")]
-    Closed,
-    /// The reply did not come in time. The command may still be handled.
-    #[error("no reply came in time; the command may still be handled")]
-    Timeout,
-}
-
-/// Why a command was not sent; nothing of it was done.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum TellError {
-    /// The actor has ended.
-    #[error("the actor has ended; nothing of the command was done")]
-    Closed,
-    /// As many commands wait as may.
-    #[error(transparent)]
-    Overloaded(PersistError),
-}
-
-impl<A: EventSourced, M: Message> PersistentRef<A, M> {
+impl<A: Model, M: Message> PersistentRef<A, M> {
     /// Sends a command and waits for its reply, which comes once everything it depends on is durable.
     ///
     /// Failures of the command arrive inside the reply:
-    /// [`Overloaded`](PersistError::Overloaded) at once, without passing the mailbox. Dropping the future does not take
+    /// [`Overloaded`](journal_core::PersistError::Overloaded) at once, without passing the mailbox. Dropping the future does not take
     /// the command back.
     ///
     /// # Errors
@@ -60,7 +38,7 @@ impl<A: EventSourced, M: Message> PersistentRef<A, M> {
         let (port, reply) = oneshot::channel();
         match self.send(BoxedCommand::new(command, port)) {
             Ok(()) => {}
-            Err(Refused::Overloaded(command, error)) => self.slot.persistent.refuse(command, error),
+            Err(Refused::Overloaded(command, error)) => self.slot.refuse(command, error),
             Err(Refused::Closed) => return Err(AskError::Closed),
         }
         reply.await.map_err(|_| AskError::Closed)
@@ -158,7 +136,7 @@ impl<A: EventSourced, M: Message> PersistentRef<A, M> {
     }
 }
 
-impl<A: EventSourced, M> Clone for PersistentRef<A, M> {
+impl<A: Model, M> Clone for PersistentRef<A, M> {
     fn clone(&self) -> Self {
         Self {
             slot: self.slot.clone(),
@@ -167,7 +145,7 @@ impl<A: EventSourced, M> Clone for PersistentRef<A, M> {
     }
 }
 
-impl<A: EventSourced, M> fmt::Debug for PersistentRef<A, M> {
+impl<A: Model, M> fmt::Debug for PersistentRef<A, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PersistentRef")
             .field("persistence_id", &self.slot.id)

@@ -6,15 +6,18 @@ use std::{
 };
 
 use journal_core::{
-    Admission, BoxedCommand, EventSourced, InvalidPersistenceId, PersistError, Persistence, PersistenceId,
-    Persistent,
+    InvalidPersistenceId, PersistError, Persistence, PersistenceId, Persistent,
+    adapter::{Admission, BoxedCommand},
 };
 use ractor::{ActorCell, SpawnErr};
 use tokio::runtime::Handle;
 
-use crate::life::{Inbox, Life, Start};
+use crate::{
+    Model,
+    life::{Inbox, Life, Start},
+};
 
-pub(crate) struct Slot<A: EventSourced> {
+pub(crate) struct Slot<A: Model> {
     pub(crate) id: PersistenceId,
     pub(crate) persistent: Persistent<A>,
     pub(crate) persistence: Persistence,
@@ -23,7 +26,7 @@ pub(crate) struct Slot<A: EventSourced> {
     phase: Mutex<Phase<A>>,
 }
 
-enum Phase<A: EventSourced> {
+enum Phase<A: Model> {
     /// It lives, or its supervisor is about to see that it does not.
     Live(Life<A>),
     /// Stopped because another has the id; the next command begins a new life.
@@ -33,12 +36,12 @@ enum Phase<A: EventSourced> {
 }
 
 /// Why a command did not get into the mailbox.
-pub(crate) enum Refused<A: EventSourced> {
+pub(crate) enum Refused<A: Model> {
     Overloaded(BoxedCommand<A>, PersistError),
     Closed,
 }
 
-impl<A: EventSourced> Slot<A> {
+impl<A: Model> Slot<A> {
     /// On the runtime where all lives run.
     pub(crate) fn new(
         persistent: Persistent<A>,
@@ -46,7 +49,7 @@ impl<A: EventSourced> Slot<A> {
     ) -> Result<Arc<Self>, InvalidPersistenceId> {
         Ok(Arc::new(Self {
             id: PersistenceId::new(persistent.id())?,
-            admission: persistent.admission(),
+            admission: persistent.options().admission(),
             persistent,
             persistence,
             runtime: Handle::current(),
@@ -71,6 +74,13 @@ impl<A: EventSourced> Slot<A> {
         // Whoever sends a command to a dormant actor may be on no runtime.
         let _entered = self.runtime.enter();
         Life::begin(self.clone(), supervisor, start)
+    }
+
+    /// Answers a command that did not get into a mailbox.
+    pub(crate) fn refuse(&self, command: BoxedCommand<A>, error: PersistError) {
+        if let Some(told) = command.refuse(error) {
+            told.to(self.persistent.model());
+        }
     }
 
     /// Puts a command into the mailbox of the present life, or of a new one.
@@ -133,7 +143,7 @@ impl<A: EventSourced> Slot<A> {
     }
 }
 
-impl<A: EventSourced> Phase<A> {
+impl<A: Model> Phase<A> {
     fn life(&self) -> Option<&Life<A>> {
         match self {
             Self::Live(life) => Some(life),

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use journal_core::{
-    BoxedCommand, Command, EventSourced, Handles, NoPort, Persistence, Persistent, RecoveryError,
+    Command, Handles, Persistence, Persistent, RecoveryError,
+    adapter::{BoxedCommand, NoPort},
 };
 use ractor::{ActorCell, ActorRuntime, Message, SpawnErr};
 use tokio::sync::oneshot;
 
-use crate::{Envelope, PersistentRef, life::Start, slot::Slot, supervisor::Supervisor};
+use crate::{Envelope, Model, PersistentRef, life::Start, slot::Slot, supervisor::Supervisor};
 
 /// Why an actor was not spawned. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -29,12 +30,12 @@ pub enum SpawnError {
 }
 
 /// A persistent actor that takes messages of type `M` beside typed commands; see [`SpawnPersistent::accepting`].
-pub struct Accepting<A: EventSourced, M> {
+pub struct Accepting<A: Model, M> {
     persistent: Persistent<A>,
     accept: fn(M) -> BoxedCommand<A>,
 }
 
-impl<A: EventSourced, M> fmt::Debug for Accepting<A, M> {
+impl<A: Model, M> fmt::Debug for Accepting<A, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Accepting").field(&self.persistent).finish()
     }
@@ -44,7 +45,7 @@ impl<A: EventSourced, M> fmt::Debug for Accepting<A, M> {
 /// time driver, as ractor's own.
 pub trait SpawnPersistent: Sized {
     /// The model.
-    type Model: EventSourced;
+    type Model: crate::Model;
     /// The message type of the spawned [`PersistentRef::actor_ref`].
     type Message: Message;
 
@@ -115,7 +116,7 @@ pub trait SpawnPersistent: Sized {
     }
 }
 
-impl<A: EventSourced> SpawnPersistent for Persistent<A> {
+impl<A: Model> SpawnPersistent for Persistent<A> {
     type Model = A;
     type Message = Envelope<A>;
 
@@ -127,7 +128,7 @@ impl<A: EventSourced> SpawnPersistent for Persistent<A> {
     }
 }
 
-impl<A: EventSourced, M: Message> SpawnPersistent for Accepting<A, M> {
+impl<A: Model, M: Message> SpawnPersistent for Accepting<A, M> {
     type Model = A;
     type Message = M;
 
@@ -136,7 +137,7 @@ impl<A: EventSourced, M: Message> SpawnPersistent for Accepting<A, M> {
     }
 }
 
-fn begin<A: EventSourced, M: Message>(
+fn begin<A: Model, M: Message>(
     Accepting { persistent, accept }: Accepting<A, M>,
     persistence: Persistence,
     caller: Option<oneshot::Sender<Result<(), RecoveryError>>>,
@@ -156,7 +157,7 @@ fn begin<A: EventSourced, M: Message>(
     Ok(PersistentRef { slot, supervisor })
 }
 
-async fn recovered<A: EventSourced, M: Message>(
+async fn recovered<A: Model, M: Message>(
     prepared: Accepting<A, M>,
     persistence: Persistence,
     parent: Option<ActorCell>,
@@ -180,10 +181,7 @@ async fn recovered<A: EventSourced, M: Message>(
 }
 
 /// Links before or after the start, because `parent` is not to hear of an actor that was never spawned.
-fn link<A: EventSourced, M: Message>(
-    actor: &PersistentRef<A, M>,
-    parent: ActorCell,
-) -> Result<(), SpawnError> {
+fn link<A: Model, M: Message>(actor: &PersistentRef<A, M>, parent: ActorCell) -> Result<(), SpawnError> {
     let cell = actor.get_cell();
     cell.link(parent.clone());
     if cell.try_get_supervisor() == Some(parent) {

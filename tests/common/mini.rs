@@ -11,9 +11,10 @@ use std::{
 };
 
 use actor_journal::{
-    Admission, Appended, AtomicWrite, Bounds, BoxedCommand, Capabilities, Claim, Command, Deletion, Engine,
-    EventStream, Halt, Handles, Journal, JournalError, JournalInfo, NoPort, Persistence, PersistenceId,
-    Persistent, RecoveryError, ReplayRange, SequenceNr, WriterId,
+    Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, EventStream, Handles, Journal,
+    JournalError, JournalInfo, Persistence, PersistenceId, Persistent, RecoveryError, ReplayRange,
+    SequenceNr, WriterId,
+    adapter::{Admission, BoxedCommand, Engine, Halt, NoPort, Step},
 };
 use async_trait::async_trait;
 use journal_conformance::{AdapterHarness, Closed, Tally, Verdict};
@@ -119,7 +120,7 @@ impl Mini {
         };
         let admission = match self.fault {
             Some(Fault::TakesAnyFlood) => Admission::new(usize::MAX),
-            _ => persistent.admission(),
+            _ => persistent.options().admission(),
         };
         let (mailbox, messages) = mpsc::unbounded_channel();
         let (stop, stopped) = watch::channel(());
@@ -297,7 +298,7 @@ impl Actor {
                 End::Fenced | End::Failed => {
                     let wait = match self.fault {
                         Some(Fault::RestartsAtOnce) => Duration::ZERO,
-                        _ => self.persistent.restart_backoff().wait(attempt),
+                        _ => self.persistent.options().restart_backoff().wait(attempt),
                     };
                     attempt += 1;
                     tokio::time::sleep(wait).await;
@@ -314,8 +315,10 @@ impl Actor {
                 drop(mailbox.send(Message::Wake));
             }
         };
-        let (persistent, admission) = (self.persistent.clone(), self.admission.clone());
-        let recovered = Engine::recover(persistent, &self.persistence, admission, wake).await;
+        let recovered = self
+            .persistent
+            .recover(&self.persistence, self.admission.clone(), wake);
+        let recovered = recovered.await;
         if recovered.is_err() && (caller.is_none() || self.has(Fault::HidesFailedRecoveries)) {
             return Err(End::Failed);
         }
@@ -347,24 +350,13 @@ impl Actor {
                     },
                 },
             };
-            if engine.must_wait() {
-                match self.fault {
-                    Some(Fault::RestartsInsteadOfRecovering) => {
-                        self.first = Some(message);
-                        return Err(End::Failed);
-                    }
-                    Some(Fault::LosesQueuedCommands) if self.woken.swap(false, Ordering::SeqCst) => {
-                        while self.messages.try_recv().is_ok() {}
-                    }
-                    _ => {}
-                }
-            }
             match message {
-                Message::Command(command) => engine.process(command).await?,
-                Message::Wake if self.has(Fault::SleepsThroughWakes) => {}
-                Message::Wake => engine.refresh().await?,
+                Message::Command(command) => engine.push(command),
+                Message::Wake if self.has(Fault::SleepsThroughWakes) => continue,
+                Message::Wake => {}
                 Message::Crash => return Err(End::Failed),
             }
+            self.pump(&mut engine).await?;
             if engine.stop_is_due() && !self.has(Fault::IgnoresHandledStops) {
                 break;
             }
@@ -375,6 +367,29 @@ impl Actor {
             _ => engine.settled().await,
         }
         Ok(())
+    }
+
+    async fn pump(&mut self, engine: &mut Engine<Tally>) -> Result<(), End> {
+        loop {
+            match engine.step()? {
+                Step::Command(command) => {
+                    let decision = engine.decide(self.persistent.model(), command);
+                    engine.enact(decision);
+                }
+                Step::Settle(settled) => settled.await,
+                Step::Recover(recovered) => {
+                    match self.fault {
+                        Some(Fault::RestartsInsteadOfRecovering) => return Err(End::Failed),
+                        Some(Fault::LosesQueuedCommands) if self.woken.swap(false, Ordering::SeqCst) => {
+                            while self.messages.try_recv().is_ok() {}
+                        }
+                        _ => {}
+                    }
+                    engine.resume(recovered.await)?;
+                }
+                Step::Idle => return Ok(()),
+            }
+        }
     }
 
     /// Waits for a command to begin a new life for; false if none can come.

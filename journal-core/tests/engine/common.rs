@@ -12,12 +12,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use journal_core::{
-    Admission, AppendPart, Appended, AtomicWrite, Bounds, BoxedCommand, Capabilities, Claim, Command,
-    Deletion, Durability, Effect, Effects, EncodedEvent, Engine, ErrorKind, Event, EventSerializer,
-    EventSourced, EventStream, FromFailure, Halt, Handles, Incarnation, Journal, JournalError, JournalInfo,
-    Loaded, MemoryJournal, MessagePack, Operation, PersistError, Persistence, PersistenceBuilder,
-    PersistenceId, Persistent, Record, RecoveryError, ReplayRange, SelectionCriteria, SequenceNr, Signal,
-    SkippedSnapshot, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore, Timestamp, WriterId,
+    AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, Durability, Effect,
+    Effects, EncodedEvent, ErrorKind, Event, EventSerializer, EventSourced, EventStream, FromFailure,
+    Handles, Incarnation, Journal, JournalError, JournalInfo, Loaded, MemoryJournal, MessagePack, Operation,
+    PersistError, Persistence, PersistenceBuilder, PersistenceId, Persistent, Record, RecoveryError,
+    ReplayRange, SelectionCriteria, SequenceNr, Signal, SkippedSnapshot, Snapshot, SnapshotError,
+    SnapshotMetadata, SnapshotStore, Timestamp, WriterId,
+    adapter::{Admission, BoxedCommand, Halt},
     persistent,
 };
 use serde::{Deserialize, Serialize};
@@ -786,14 +787,14 @@ impl Mini {
                 }
             }
         };
-        let admission = persistent.admission();
-        let mut engine = Engine::recover(persistent, persistence, admission.clone(), wake).await?;
+        let admission = persistent.options().admission();
+        let mut engine = persistent.recover(persistence, admission.clone(), wake).await?;
         let task = Handle::current().spawn(async move {
             while let Some(message) = messages.recv().await {
-                match message {
-                    Message::Command(command) => engine.process(command).await?,
-                    Message::Wake => engine.refresh().await?,
+                if let Message::Command(command) = message {
+                    engine.push(command);
                 }
+                engine.run(persistent.model()).await?;
                 if engine.stop_is_due() {
                     break;
                 }

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use journal_core::{Effects, ErrorKind, Halt, Operation, PersistError, RecoveryError, Signal};
+use journal_core::{Effects, ErrorKind, Operation, PersistError, RecoveryError, Signal, adapter::Halt};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::common::*;

@@ -1,6 +1,6 @@
 //! Another writer has claimed the id: stop, with the outcome the journal knows, and do not come back by itself.
 
-use journal_core::{ErrorKind, Halt, Outcome, PersistError, Signal};
+use journal_core::{ErrorKind, Outcome, PersistError, Signal, adapter::Halt};
 
 use crate::common::*;
 

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use journal_core::{BoxedCommand, MemoryJournal, PersistError, ReplyPort};
+use journal_core::{
+    MemoryJournal, PersistError,
+    adapter::{BoxedCommand, ReplyPort},
+};
 use tokio::sync::oneshot::{Receiver, error::TryRecvError};
 
 use crate::common::*;

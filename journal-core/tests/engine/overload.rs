@@ -1,6 +1,9 @@
 //! What waits at one actor is bounded by count and bytes; beyond that callers are refused at once.
 
-use journal_core::{Admission, BoxedCommand, NoPort, PersistError};
+use journal_core::{
+    PersistError,
+    adapter::{Admission, BoxedCommand, NoPort},
+};
 
 use crate::common::*;
 

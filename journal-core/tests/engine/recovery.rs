@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use journal_core::{
-    AtomicWrite, Engine, ErrorKind, EventSourced, Halt, Incarnation, Journal, Operation, Persistence,
-    RecoveryError, SequenceNr, Signal, SkippedSnapshot, WriterId, persistent,
+    AtomicWrite, ErrorKind, EventSourced, Incarnation, Journal, Operation, Persistence, RecoveryError,
+    SequenceNr, Signal, SkippedSnapshot, WriterId, adapter::Halt, persistent,
 };
 use serde::{Deserialize, Serialize};
 use tokio::{runtime::Handle, time::Instant};
@@ -473,8 +473,8 @@ async fn a_snapshot_that_lacks_a_field_of_the_changed_state_is_ignored_while_eve
     five_events(&persistence, &[3]).await;
     let later = |persistence: Persistence| async move {
         let persistent = persistent(Later, "a");
-        let admission = persistent.admission();
-        Engine::recover(persistent, &persistence, admission, || ()).await
+        let admission = persistent.options().admission();
+        persistent.recover(&persistence, admission, || ()).await
     };
     let engine = later(persistence.clone()).await.unwrap();
     assert_eq!((engine.state().total, engine.state().added_later), (15, 5));
@@ -547,11 +547,8 @@ mod bincode {
         gone(&persistence, "a").await;
         journal.delete(&pid("a"), 1, false).await;
         let next = persistent(Versioned, "a").state_codec(Bincode);
-        let admission = next.admission();
-        let failed = Engine::recover(next, &persistence, admission, || ())
-            .await
-            .err()
-            .unwrap();
+        let admission = next.options().admission();
+        let failed = next.recover(&persistence, admission, || ()).await.err().unwrap();
         assert!(
             failed.to_string().contains("is older than this program's 2"),
             "{failed}"
@@ -580,8 +577,8 @@ mod bincode {
         let journal = Controlled::open();
         let persistence = persistence(&journal);
         let unversioned = persistent(Unversioned, "a").state_codec(Bincode);
-        let admission = unversioned.admission();
-        let refused = Engine::recover(unversioned, &persistence, admission, || ()).await;
+        let admission = unversioned.options().admission();
+        let refused = unversioned.recover(&persistence, admission, || ()).await;
         let refused = refused.err().unwrap();
         assert!(matches!(refused, RecoveryError::Config(_)), "{refused}");
         assert!(refused.to_string().contains("STATE_VERSION"), "{refused}");

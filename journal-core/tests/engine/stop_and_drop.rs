@@ -1,6 +1,6 @@
 //! Stop, kill, panic and drop: what was handled is still written and answered, and the id is taken until then.
 
-use journal_core::{ErrorKind, Halt, Operation, PersistError, Persistence, RecoveryError};
+use journal_core::{ErrorKind, Operation, PersistError, Persistence, RecoveryError, adapter::Halt};
 use tokio::runtime::Handle;
 
 use crate::common::*;

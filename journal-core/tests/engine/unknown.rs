@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use journal_core::{Halt, Operation, Outcome, PersistError, Persistence};
+use journal_core::{Operation, Outcome, PersistError, Persistence, adapter::Halt};
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::common::*;

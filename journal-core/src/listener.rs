@@ -1,0 +1,119 @@
+//! The way from an engine to its adapter: wakes, and what the model is told.
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{EventSourced, Signal, command::panic_message};
+
+/// What an adapter is told by the engine of one life of an actor.
+///
+/// # Obligations
+/// Both are called from any thread, and must not block.
+pub trait Listener<A: EventSourced>: Send + Sync + 'static {
+    /// The engine wants to be [stepped](crate::adapter::Engine::step) soon.
+    fn wake(&self);
+
+    /// Gives `told` to the model, in the order of the calls: here and now (on the actor's effect task), or on the
+    /// actor's own thread where only that has the model.
+    fn tell(&self, told: Told<A>);
+}
+
+/// Something for the model to hear.
+#[must_use = "the model hears it only through `to`"]
+pub struct Told<A: EventSourced> {
+    signal: Signal,
+    listener: PhantomData<fn(A)>,
+}
+
+impl<A: EventSourced> Told<A> {
+    pub(crate) fn signal(signal: Signal) -> Self {
+        Self {
+            signal,
+            listener: PhantomData,
+        }
+    }
+
+    /// Gives it to the model. A panic of the model is logged and becomes one more signal.
+    pub fn to(self, model: &A) {
+        let tell = |signal| catch_unwind(AssertUnwindSafe(|| model.signal(signal)));
+        if let Err(panic) = tell(&self.signal) {
+            let message = panic_message(&*panic);
+            tracing::error!(%message, "a signal panicked");
+            // That it panics again is logged above already.
+            drop(tell(&Signal::EffectPanicked(message)));
+        }
+    }
+}
+
+impl<A: EventSourced> fmt::Debug for Told<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Told").field(&self.signal).finish()
+    }
+}
+
+/// A listener whose model hears at once, on the effect task.
+pub struct Direct<A, W> {
+    model: Arc<A>,
+    wake: W,
+}
+
+impl<A, W> Direct<A, W> {
+    /// `wake` is called as [`Listener::wake`].
+    pub fn new(model: Arc<A>, wake: W) -> Self {
+        Self { model, wake }
+    }
+}
+
+impl<A, W> Listener<A> for Direct<A, W>
+where
+    A: EventSourced + Send + Sync,
+    W: Fn() + Send + Sync + 'static,
+{
+    fn wake(&self) {
+        (self.wake)();
+    }
+
+    fn tell(&self, told: Told<A>) {
+        told.to(&self.model);
+    }
+}
+
+impl<A, W> fmt::Debug for Direct<A, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Direct").finish_non_exhaustive()
+    }
+}
+
+/// A listener without its model's type.
+pub(crate) trait Ears: Send + Sync {
+    fn wake(&self);
+    fn signal(&self, signal: Signal);
+}
+
+pub(crate) struct Erased<A, L> {
+    listener: L,
+    model: PhantomData<fn(A)>,
+}
+
+impl<A, L> Erased<A, L> {
+    pub(crate) fn new(listener: L) -> Self {
+        Self {
+            listener,
+            model: PhantomData,
+        }
+    }
+}
+
+impl<A: EventSourced, L: Listener<A>> Ears for Erased<A, L> {
+    fn wake(&self) {
+        self.listener.wake();
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.listener.tell(Told::signal(signal));
+    }
+}
