@@ -14,6 +14,10 @@ pub use snapshot_store::*;
 #[cfg(feature = "embedded")]
 pub use journal_embedded as embedded;
 
+/// Persistent actix actors.
+#[cfg(feature = "actix")]
+pub use journal_actix as actix;
+
 /// Persistent ractor actors.
 #[cfg(feature = "ractor")]
 pub use journal_ractor as ractor;

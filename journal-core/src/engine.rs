@@ -100,6 +100,17 @@ enum NotRecovered {
     Failed(RecoveryError),
 }
 
+impl Halt {
+    /// What the commands that wait are answered.
+    #[must_use]
+    pub fn refusal(&self) -> PersistError {
+        match self {
+            Self::Fenced(error) => PersistError::Fenced(Arc::new(never_sent(error))),
+            Self::RecoveryFailed(error) => PersistError::RecoveryFailed(error.clone()),
+        }
+    }
+}
+
 impl<A: EventSourced> Engine<A> {
     /// Recovers an actor: waits for a predecessor's last writes, then permit, claim, snapshot, replay. Reads from the
     /// journal where it is polled.
@@ -366,10 +377,7 @@ impl<A: EventSourced> Engine<A> {
     }
 
     fn halt(&mut self, halt: Halt) -> Halt {
-        let error = match &halt {
-            Halt::Fenced(error) => PersistError::Fenced(Arc::new(never_sent(error))),
-            Halt::RecoveryFailed(error) => PersistError::RecoveryFailed(error.clone()),
-        };
+        let error = halt.refusal();
         let stashed = std::mem::take(&mut self.stash);
         for command in stashed.into_iter().chain(std::mem::take(&mut self.queue)) {
             self.refuse(command, error.clone());

@@ -1,0 +1,190 @@
+//! The field that makes an actor durable.
+
+use std::{collections::VecDeque, fmt, future::Future, ops::Deref, sync::Arc, time::Duration};
+
+use actix::Actor;
+use futures_util::future::Either;
+use journal_core::{
+    EventSourced, Options, Persistence,
+    adapter::{Admission, BoxedCommand, Engine, Restarts, Told},
+};
+
+use crate::{PersistentActor, shared::Shared, told::Hears};
+
+type Configure<M> = Box<dyn Fn(Options<M>) -> Options<M> + Send>;
+
+/// The durable part of an actor: the state, and all that keeps it.
+///
+/// It derefs to the *newest* state: all handled commands, perhaps not durable yet. So what a plain `Handler` reads here
+/// must not leave the actor before [`settled`](Durable::settled) returns; what commands reply is withheld anyway. While
+/// nothing is recovered (before the first recovery, after a failed one, while passivated) it is the initial state.
+pub struct Durable<M: EventSourced> {
+    persistence: Option<Persistence>,
+    configure: Option<Configure<M>>,
+    model: Option<Arc<M>>,
+    pub(crate) hears: Hears<M>,
+    initial: M::State,
+    pub(crate) phase: Phase<M>,
+    /// Commands that wait for a recovery which one of them began.
+    pub(crate) waiting: VecDeque<BoxedCommand<M>>,
+    pub(crate) prepared: Option<Prepared<M>>,
+    /// Once stopped, for good.
+    pub(crate) is_ending: bool,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Where an actor stands.
+pub(crate) enum Phase<M: EventSourced> {
+    /// It recovers when it starts.
+    Unrecovered,
+    Recovering,
+    Live(Box<Engine<M>>),
+    /// All that it handled is durable or has failed: it may stop.
+    Settled(Box<Engine<M>>),
+    /// It recovers when the next command comes.
+    Resting,
+    /// For good.
+    Ended,
+}
+
+/// What the first start made of the actor's description.
+pub(crate) struct Prepared<M: EventSourced> {
+    pub(crate) options: Options<M>,
+    pub(crate) admission: Admission,
+    pub(crate) restarts: Restarts,
+    /// The wait before the next recovery.
+    pub(crate) wait: Duration,
+}
+
+impl<M: EventSourced + Actor> Durable<M> {
+    /// For an actor that is its own model, persisted there.
+    #[must_use]
+    pub fn new(persistence: &Persistence) -> Self {
+        Self::with(Some(persistence.clone()), None, Hears::There(Arc::default()))
+    }
+}
+
+impl<M: EventSourced + Actor> Default for Durable<M> {
+    /// Persisted where [`Persistence::install`] says; without that, the actor cannot recover.
+    fn default() -> Self {
+        Self::with(Persistence::installed(), None, Hears::There(Arc::default()))
+    }
+}
+
+impl<M: EventSourced + Send + Sync> Durable<M> {
+    /// For an actor whose model is a type of its own, persisted there.
+    #[must_use]
+    pub fn of(model: M, persistence: &Persistence) -> Self {
+        let model = Arc::new(model);
+        let hearing = model.clone();
+        let hears = Hears::Here(Arc::new(move |told: Told<M>| told.to(&hearing)));
+        Self::with(Some(persistence.clone()), Some(model), hears)
+    }
+}
+
+impl<M: EventSourced> Durable<M> {
+    fn with(persistence: Option<Persistence>, model: Option<Arc<M>>, hears: Hears<M>) -> Self {
+        Self {
+            persistence,
+            configure: None,
+            model,
+            hears,
+            initial: M::State::default(),
+            phase: Phase::Unrecovered,
+            waiting: VecDeque::new(),
+            prepared: None,
+            is_ending: false,
+            shared: Arc::default(),
+        }
+    }
+
+    /// Options of this one actor, on top of those of its type. Without effect once it has started.
+    ///
+    /// ```text
+    /// Durable::new(&persistence).options(|options| options.snapshot_every(1_000).strict())
+    /// ```
+    #[must_use]
+    pub fn options(mut self, options: impl Fn(Options<M>) -> Options<M> + Send + 'static) -> Self {
+        self.configure = Some(Box::new(options));
+        self
+    }
+
+    /// The model given to [`Durable::of`].
+    ///
+    /// # Panics
+    /// If it was made by [`Durable::new`], which is for an actor that is its own model.
+    #[must_use]
+    pub fn model(&self) -> &M {
+        self.model
+            .as_deref()
+            .expect("a Durable with a model of its own is made by Durable::of")
+    }
+
+    /// Waits until everything handled so far is durable or has failed.
+    pub fn settled(&self) -> impl Future<Output = ()> + Send + use<M> {
+        match &self.phase {
+            Phase::Live(engine) | Phase::Settled(engine) => Either::Left(engine.settled()),
+            _ => Either::Right(std::future::ready(())),
+        }
+    }
+
+    /// False while the state is the initial one because nothing is recovered.
+    #[must_use]
+    pub fn is_recovered(&self) -> bool {
+        matches!(self.phase, Phase::Live(_) | Phase::Settled(_))
+    }
+
+    pub(crate) fn persistence(&self) -> Option<&Persistence> {
+        self.persistence.as_ref()
+    }
+
+    /// Leaves the engine, and with it the state.
+    pub(crate) fn leave(&mut self, phase: Phase<M>) {
+        self.phase = phase;
+    }
+}
+
+/// Makes the actor's options, at its first start or before.
+pub(crate) fn prepare<A: PersistentActor>(actor: &mut A) -> &mut Prepared<A::Model> {
+    let durable = actor.durable_mut();
+    let configure = durable.configure.take();
+    durable.prepared.get_or_insert_with(|| {
+        let mut options = A::options(Options::default());
+        if let Some(configure) = configure {
+            options = configure(options);
+        }
+        Prepared {
+            admission: options.admission(),
+            restarts: Restarts::new(options.restart_backoff()),
+            options,
+            wait: Duration::ZERO,
+        }
+    })
+}
+
+impl<M: EventSourced> Deref for Durable<M> {
+    type Target = M::State;
+
+    fn deref(&self) -> &M::State {
+        match &self.phase {
+            Phase::Live(engine) | Phase::Settled(engine) => engine.state(),
+            _ => &self.initial,
+        }
+    }
+}
+
+impl<M: EventSourced> Drop for Durable<M> {
+    fn drop(&mut self) {
+        // Whoever waits for the end may have the id at once.
+        self.leave(Phase::Ended);
+        self.shared.ended();
+    }
+}
+
+impl<M: EventSourced> fmt::Debug for Durable<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Durable")
+            .field("is_recovered", &self.is_recovered())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,298 @@
+//! The turns of an actor's life, and its engine's steps.
+
+use std::{sync::Arc, time::Duration};
+
+use actix::{ActorContext, ActorFutureExt, AsyncContext, Context, Running, WrapFuture};
+use futures_util::future::{BoxFuture, Either, select};
+use journal_core::{
+    ErrorKind, JournalError, Operation, RecoveryError,
+    adapter::{BoxedCommand, Engine, Halt, Recovered, Restart, Step},
+};
+use tokio::task::JoinError;
+
+use crate::{
+    PersistentActor,
+    durable::{Phase, prepare},
+    message::{Inbox, Internal},
+    off_thread::OffThread,
+    told::Ears,
+};
+
+/// `Actor::started`: recovers, unless it rests or has ended.
+pub fn started<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
+    prepare(actor);
+    // Before the wait for recovery: of waits that are there, actix takes the newest first.
+    actor.on_starting(context);
+    if let Phase::Unrecovered = actor.durable().phase {
+        recover(actor, context);
+    }
+}
+
+/// `Actor::stopping`: not before all that was handled is durable or has failed.
+pub fn stopping<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) -> Running {
+    let Phase::Live(engine) = &actor.durable().phase else {
+        return Running::Stop;
+    };
+    let settled = engine.settled();
+    context.wait(settled.into_actor(actor).map(|(), actor, context| {
+        let durable = actor.durable_mut();
+        durable.phase = match std::mem::replace(&mut durable.phase, Phase::Unrecovered) {
+            Phase::Live(engine) => Phase::Settled(engine),
+            other => other,
+        };
+        context.stop();
+    }));
+    // Where all addresses are gone, actix does not look at the new wait by itself.
+    context.address().do_send(Internal(Inbox::Wake));
+    Running::Continue
+}
+
+/// `Actor::stopped`.
+pub fn stopped<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
+    hear(actor);
+    let durable = actor.durable_mut();
+    if durable.is_recovered() {
+        durable.leave(if durable.is_ending {
+            Phase::Ended
+        } else {
+            Phase::Unrecovered
+        });
+    }
+    if let Phase::Ended = durable.phase {
+        durable.shared.ended();
+    }
+    actor.on_stopped(context);
+}
+
+/// `Supervised::restarting`: actix keeps the actor, so what was recovered goes here; a recovery on top of it would apply
+/// events twice.
+pub fn restarting<A: PersistentActor>(actor: &mut A, _: &mut Context<A>) {
+    let durable = actor.durable_mut();
+    if !matches!(durable.phase, Phase::Resting | Phase::Ended) {
+        durable.leave(Phase::Unrecovered);
+    }
+}
+
+/// Takes a command in.
+pub(crate) fn take<A: PersistentActor>(
+    actor: &mut A,
+    context: &mut Context<A>,
+    command: BoxedCommand<A::Model>,
+) {
+    let durable = actor.durable_mut();
+    match &mut durable.phase {
+        Phase::Live(engine) => {
+            engine.push(command);
+            pump(actor, context);
+        }
+        // Its caller sees a closed mailbox.
+        Phase::Ended => drop(command),
+        Phase::Resting => {
+            durable.waiting.push_back(command);
+            recover(actor, context);
+        }
+        Phase::Unrecovered | Phase::Recovering | Phase::Settled(_) => durable.waiting.push_back(command),
+    }
+}
+
+/// Takes all steps that the engine has.
+pub(crate) fn pump<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
+    hear(actor);
+    if actor.durable().shared.stop_is_wanted() {
+        return end(actor, context);
+    }
+    while let Phase::Live(engine) = &mut actor.durable_mut().phase {
+        match engine.step() {
+            Ok(Step::Command(command)) => {
+                let Phase::Live(engine) = &actor.durable().phase else {
+                    return;
+                };
+                let decision = engine.decide(actor.model(), command);
+                let Phase::Live(engine) = &mut actor.durable_mut().phase else {
+                    return;
+                };
+                engine.enact(decision);
+                if !engine.must_step() {
+                    break;
+                }
+            }
+            Ok(Step::Settle(settled)) => {
+                let settled = settled.into_actor(actor);
+                return context.wait(settled.map(|(), actor, context| pump(actor, context)));
+            }
+            Ok(Step::Recover(recovered)) => return recover_in_place(actor, context, recovered),
+            Ok(Step::Idle) => break,
+            Err(halt) => return fail(actor, context, &halt),
+        }
+    }
+    if let Phase::Live(engine) = &actor.durable().phase
+        && engine.stop_is_due()
+    {
+        end(actor, context);
+    }
+}
+
+/// One wait: for the backoff, then for the recovery, which runs elsewhere.
+fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
+    let id = actor.persistence_id();
+    let address = context.address().downgrade();
+    let wake = move || {
+        if let Some(address) = address.upgrade() {
+            address.do_send(Internal(Inbox::Wake));
+        }
+    };
+    let durable = actor.durable_mut();
+    let hears = durable.hears.clone();
+    durable.phase = Phase::Recovering;
+    durable.shared.recovers();
+    let shared = durable.shared.clone();
+    let persistence = durable.persistence().cloned();
+    let prepared = prepare(actor);
+    let wait = std::mem::take(&mut prepared.wait);
+    let options = prepared.options.clone();
+    let admission = prepared.admission.clone();
+    let recovery = async move {
+        let Some(persistence) = persistence else {
+            let missing = "no persistence is installed; call `Persistence::install` before the actor starts";
+            return Some(Err(RecoveryError::Config(missing.to_owned())));
+        };
+        let recovery = OffThread::spawn(&persistence.runtime().clone(), async move {
+            // Not where there is nothing to wait for: the timer costs.
+            if wait > Duration::ZERO {
+                tokio::time::sleep(wait).await;
+            }
+            Engine::recover(&id, options, &persistence, admission, Ears { hears, wake }).await
+        });
+        let stop = std::pin::pin!(shared.stop_wanted());
+        match select(recovery, stop).await {
+            Either::Left((recovered, _)) => Some(recovered.unwrap_or_else(|error| Err(cut_off(error)))),
+            Either::Right(_) => None,
+        }
+    };
+    context.wait(recovery.into_actor(actor).map(|recovered, actor, context| {
+        hear(actor);
+        match recovered {
+            Some(Ok(engine)) => begin(actor, context, engine),
+            Some(Err(error)) => fail(actor, context, &Halt::RecoveryFailed(Arc::new(error))),
+            None => end(actor, context),
+        }
+    }));
+}
+
+fn begin<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, mut engine: Engine<A::Model>) {
+    prepare(actor).restarts.healthy();
+    let durable = actor.durable_mut();
+    for command in durable.waiting.drain(..) {
+        engine.push(command);
+    }
+    durable.phase = Phase::Live(Box::new(engine));
+    durable.shared.lives();
+    actor.on_recovered(context);
+    pump(actor, context);
+}
+
+fn recover_in_place<A: PersistentActor>(
+    actor: &mut A,
+    context: &mut Context<A>,
+    recovered: BoxFuture<'static, Recovered<A::Model>>,
+) {
+    let durable = actor.durable();
+    let Some(persistence) = durable.persistence() else {
+        return;
+    };
+    let recovery = OffThread::spawn(persistence.runtime(), recovered);
+    let shared = durable.shared.clone();
+    let recovery = async move {
+        let stop = std::pin::pin!(shared.stop_wanted());
+        match select(recovery, stop).await {
+            Either::Left((recovered, _)) => Some(recovered),
+            Either::Right(_) => None,
+        }
+    };
+    context.wait(recovery.into_actor(actor).map(|recovered, actor, context| {
+        let Phase::Live(engine) = &mut actor.durable_mut().phase else {
+            return;
+        };
+        let resumed = match recovered {
+            Some(Ok(recovered)) => engine.resume(recovered),
+            Some(Err(error)) => Err(Halt::RecoveryFailed(Arc::new(cut_off(error)))),
+            None => return end(actor, context),
+        };
+        match resumed {
+            Ok(()) => pump(actor, context),
+            Err(halt) => fail(actor, context, &halt),
+        }
+    }));
+}
+
+/// A life failed: stops, to be restarted or not.
+fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt) {
+    hear(actor);
+    let id = actor.persistence_id();
+    let prepared = prepare(actor);
+    let restart = prepared.restarts.after(Some(halt));
+    prepared.wait = Duration::ZERO;
+    let next = match restart {
+        Restart::After(wait) => {
+            tracing::warn!(persistence_id = %id, failure = %halt, ?wait, "a persistent actor failed; it recovers again if it is supervised");
+            prepared.wait = wait;
+            Phase::Unrecovered
+        }
+        Restart::Rest => {
+            tracing::warn!(persistence_id = %id, failure = %halt, "a persistent actor stopped; if it is supervised, the next command starts it again");
+            Phase::Resting
+        }
+        Restart::End => {
+            tracing::error!(persistence_id = %id, failure = %halt, "a persistent actor ended");
+            Phase::Ended
+        }
+    };
+    let durable = actor.durable_mut();
+    let refused = std::mem::take(&mut durable.waiting);
+    durable.leave(next);
+    let error = match halt {
+        Halt::RecoveryFailed(error) => error.clone(),
+        Halt::Fenced(error) => Arc::new(RecoveryError::Journal(error.clone())),
+        // There is no other.
+        _ => return context.stop(),
+    };
+    if durable.shared.fail(error.clone()) {
+        // Whoever waits for the recovery knows, and may try again.
+        durable.leave(Phase::Ended);
+    }
+    for command in refused {
+        if let Some(told) = command.refuse(halt.refusal()) {
+            told.to(actor.model());
+        }
+    }
+    if let Halt::RecoveryFailed(_) = halt {
+        actor.on_recovery_failed(&error, context);
+    }
+    context.stop();
+}
+
+/// The end for good, once all that was handled is durable or has failed.
+pub(crate) fn end<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
+    let durable = actor.durable_mut();
+    durable.is_ending = true;
+    if !durable.is_recovered() {
+        durable.leave(Phase::Ended);
+    }
+    context.stop();
+}
+
+/// Gives the model what it was told meanwhile.
+fn hear<A: PersistentActor>(actor: &A) {
+    for told in actor.durable().hears.take() {
+        told.to(actor.model());
+    }
+}
+
+/// Why work on the other runtime has no result.
+fn cut_off(error: JoinError) -> RecoveryError {
+    if error.is_panic() {
+        std::panic::resume_unwind(error.into_panic());
+    }
+    let message = "the runtime of the persistence was shut down; give it one that outlives the actors";
+    JournalError::not_stored(ErrorKind::Closed, Operation::Claim, message).into()
+}

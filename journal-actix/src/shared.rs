@@ -1,0 +1,110 @@
+//! What an actor and the references to it share.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use journal_core::RecoveryError;
+use tokio::sync::{Notify, watch};
+
+/// How far an actor is, and what others want of it.
+pub(crate) struct Shared {
+    life: watch::Sender<Life>,
+    stop: AtomicBool,
+    stop_wanted: Notify,
+    first_recovery_is_awaited: AtomicBool,
+}
+
+#[derive(Clone, Default)]
+struct Life {
+    stage: Stage,
+    /// Of the latest recovery.
+    failure: Option<Arc<RecoveryError>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Recovering,
+    Live,
+    Ended,
+}
+
+impl Shared {
+    pub(crate) fn recovers(&self) {
+        self.life.send_modify(|life| life.stage = Stage::Recovering);
+    }
+
+    pub(crate) fn lives(&self) {
+        self.first_recovery_is_awaited.store(false, Ordering::SeqCst);
+        self.life.send_replace(Life {
+            stage: Stage::Live,
+            failure: None,
+        });
+    }
+
+    /// Returns whether that ends it, because somebody waits for the first recovery.
+    pub(crate) fn fail(&self, error: Arc<RecoveryError>) -> bool {
+        self.life.send_modify(|life| life.failure = Some(error));
+        self.first_recovery_is_awaited.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn ended(&self) {
+        self.life.send_modify(|life| life.stage = Stage::Ended);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.life.borrow().stage == Stage::Ended
+    }
+
+    /// A first recovery that fails ends the actor.
+    pub(crate) fn await_first_recovery(&self) {
+        self.first_recovery_is_awaited.store(true, Ordering::SeqCst);
+    }
+
+    /// `None`: it ended before it was recovered.
+    pub(crate) async fn recovered(&self) -> Result<(), Option<Arc<RecoveryError>>> {
+        let mut life = self.life.subscribe();
+        let decided = |life: &Life| life.stage != Stage::Recovering || life.failure.is_some();
+        match life.wait_for(decided).await {
+            Ok(life) if life.stage == Stage::Live => Ok(()),
+            Ok(life) => Err(life.failure.clone()),
+            // The sender is in `self`.
+            Err(_) => Err(None),
+        }
+    }
+
+    pub(crate) async fn has_come_to_its_end(&self) {
+        let mut life = self.life.subscribe();
+        // The sender is in `self`.
+        drop(life.wait_for(|life| life.stage == Stage::Ended).await);
+    }
+
+    pub(crate) fn want_stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.stop_wanted.notify_one();
+    }
+
+    pub(crate) fn stop_is_wanted(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Returns once somebody wants the end.
+    pub(crate) async fn stop_wanted(&self) {
+        while !self.stop_is_wanted() {
+            self.stop_wanted.notified().await;
+        }
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            life: watch::Sender::new(Life::default()),
+            stop: AtomicBool::new(false),
+            stop_wanted: Notify::new(),
+            first_recovery_is_awaited: AtomicBool::new(false),
+        }
+    }
+}
