@@ -72,10 +72,9 @@ impl<M: EventSourced + Actor> Default for Durable<M> {
 }
 
 impl<M: EventSourced + Send + Sync> Durable<M> {
-    /// For an actor whose model is a type of its own, persisted there.
+    /// For an actor whose model is a type of its own, which many actors may share, persisted there.
     #[must_use]
-    pub fn of(model: M, persistence: &Persistence) -> Self {
-        let model = Arc::new(model);
+    pub fn of(model: Arc<M>, persistence: &Persistence) -> Self {
         let hearing = model.clone();
         let hears = Hears::Here(Arc::new(move |told: Told<M>| told.to(&hearing)));
         Self::with(Some(persistence.clone()), Some(model), hears)
