@@ -31,9 +31,10 @@ use actor_journal::{
     Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, Effect, Effects, Event,
     EventSerializer, EventSourced, EventStream, Handles, Journal, JournalError, JournalInfo, MemoryJournal,
     MessagePack, PersistError, Persistence, PersistenceId, ReplayRange, SequenceNr, Timestamp, WriterId,
+    actix::{Durable, PersistentAddr, SpawnPersistent as _, actix as ax, derived},
     embedded::EmbeddedJournal,
     persistent,
-    ractor::{PersistentRef, SpawnPersistent},
+    ractor::{PersistentRef, SpawnPersistent as _},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,70 @@ impl Handles<Deposit> for Account {
     fn handle(&self, _: &Balance, Deposit(cents): Deposit) -> Effect<Self, Result<u64, PersistError>> {
         self.persist(Deposited::new(cents))
             .then_reply(|state| Ok(state.cents))
+    }
+}
+
+struct AccountActor {
+    id: String,
+    durable: Durable<Self>,
+}
+impl EventSourced for AccountActor {
+    type Event = Deposited;
+    type State = Balance;
+    fn apply(state: &mut Balance, event: &Deposited) {
+        state.cents += event.cents;
+    }
+}
+impl Handles<Deposit> for AccountActor {
+    fn handle(&self, _: &Balance, Deposit(cents): Deposit) -> Effect<Self, Result<u64, PersistError>> {
+        self.persist(Deposited::new(cents))
+            .then_reply(|state| Ok(state.cents))
+    }
+}
+impl ax::Message for Deposit {
+    type Result = Result<u64, PersistError>;
+}
+impl actor_journal::actix::PersistentActor for AccountActor {
+    type Model = Self;
+    fn persistence_id(&self) -> String {
+        self.id.clone()
+    }
+    fn durable(&self) -> &Durable<Self> {
+        &self.durable
+    }
+    fn durable_mut(&mut self) -> &mut Durable<Self> {
+        &mut self.durable
+    }
+    fn model(&self) -> &Self {
+        self
+    }
+}
+impl ax::Actor for AccountActor {
+    type Context = ax::Context<Self>;
+    fn started(&mut self, c: &mut Self::Context) {
+        derived::started(self, c);
+    }
+    fn stopping(&mut self, c: &mut Self::Context) -> ax::Running {
+        derived::stopping(self, c)
+    }
+    fn stopped(&mut self, c: &mut Self::Context) {
+        derived::stopped(self, c);
+    }
+}
+impl ax::Supervised for AccountActor {
+    fn restarting(&mut self, c: &mut Self::Context) {
+        derived::restarting(self, c);
+    }
+}
+impl<M> ax::Handler<M> for AccountActor
+where
+    AccountActor: actor_journal::actix::PersistentHandler<M>,
+    M: ax::Message + 'static,
+    M::Result: actor_journal::FromFailure + Send,
+{
+    type Result = actor_journal::actix::DurableResponse<M::Result>;
+    fn handle(&mut self, m: M, c: &mut Self::Context) -> Self::Result {
+        actor_journal::actix::PersistentHandler::handle(self, m, c)
     }
 }
 
@@ -243,18 +308,103 @@ fn ask_round(
     })
 }
 
-fn end_to_end(runtime: &Runtime, directory: &Path, rounds: usize) {
+/// Arbiters for actix actors, and the clients of each beside it.
+struct Arbiters {
+    system: ax::System,
+    arbiters: Vec<ax::Arbiter>,
+}
+
+/// An actix actor and the number of its arbiter.
+type Placed = (usize, PersistentAddr<AccountActor>);
+
+impl Arbiters {
+    fn start(number: usize) -> Self {
+        let (started, arbiters) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runner = ax::System::new();
+            let arbiters = runner.block_on(async move { (0..number).map(|_| ax::Arbiter::new()).collect() });
+            started
+                .send(Self {
+                    system: ax::System::current(),
+                    arbiters,
+                })
+                .ok();
+            runner.run().unwrap();
+        });
+        arbiters.recv().unwrap()
+    }
+
+    /// As an actix application would build it: on no multi-threaded runtime.
+    fn persistence(journal: impl Journal) -> Persistence {
+        std::thread::spawn(|| Persistence::builder(journal).build().unwrap())
+            .join()
+            .unwrap()
+    }
+
+    async fn spawn(&self, number: usize, id: String, persistence: &Persistence, strict: bool) -> Placed {
+        let place = number % self.arbiters.len();
+        let durable: Durable<AccountActor> = Durable::new(persistence);
+        let durable = if strict {
+            durable.options(|options| options.strict())
+        } else {
+            durable
+        };
+        let (done, spawned) = tokio::sync::oneshot::channel();
+        self.arbiters[place].spawn(async move {
+            done.send(AccountActor { id, durable }.spawn().await).ok();
+        });
+        (place, spawned.await.unwrap().unwrap())
+    }
+
+    fn ask_round(&self, runtime: &Runtime, actors: Vec<Placed>, in_flight: usize) -> (Rate, Vec<Placed>) {
+        round(runtime, actors, |(place, actor), round| {
+            let (done, worked) = tokio::sync::oneshot::channel();
+            self.arbiters[place].spawn(async move {
+                let clients: Vec<_> = (0..in_flight)
+                    .map(|_| {
+                        let (actor, round) = (actor.addr().clone(), round.clone());
+                        ax::spawn(async move {
+                            let mut done = 0;
+                            while !round.over.load(Ordering::Relaxed) {
+                                actor.send(Deposit(1)).await.unwrap().unwrap();
+                                done += 1;
+                            }
+                            round.done.fetch_add(done, Ordering::Relaxed);
+                        })
+                    })
+                    .collect();
+                for client in clients {
+                    client.await.unwrap();
+                }
+                done.send((place, actor)).ok();
+            });
+            runtime.spawn(async move { worked.await.unwrap() })
+        })
+    }
+}
+
+fn end_to_end(runtime: &Runtime, arbiters: &Arbiters, directory: &Path, rounds: usize) {
     println!("end to end on the embedded journal, {rounds} rounds of {ROUND:?}, 200-byte events");
     println!(
-        "{:>7} {:>14} {:>14} {:>7} {:>18} {:>18}",
-        "actors", "append/s", "commands/s", "ratio", "CPU µs/append", "CPU µs/command"
+        "{:>7} {:>12} {:>12} {:>12} {:>16} {:>14} {:>14} {:>14} {:>14}",
+        "actors",
+        "append/s",
+        "ractor/s",
+        "actix/s",
+        "ractor/append",
+        "actix/ractor",
+        "CPU µs append",
+        "CPU µs ractor",
+        "CPU µs actix"
     );
     for actors in [1, 64, 1_024] {
         let directory = directory.join(format!("actors-{actors}"));
         let journal = runtime.block_on(EmbeddedJournal::open(&directory)).unwrap();
         let persistence = Persistence::builder(journal.clone()).build().unwrap();
+        let actix_persistence = Arbiters::persistence(journal.clone());
         let mut claims = Vec::new();
         let mut refs = Vec::new();
+        let mut addresses = Vec::new();
         runtime.block_on(async {
             for number in 0..actors {
                 let id = PersistenceId::new(format!("append|{number}")).unwrap();
@@ -265,9 +415,11 @@ fn end_to_end(runtime: &Runtime, directory: &Path, rounds: usize) {
                         .await
                         .unwrap(),
                 );
+                let id = format!("actix|{number}");
+                addresses.push(arbiters.spawn(number, id, &actix_persistence, false).await);
             }
         });
-        let (mut appends, mut commands) = (Vec::new(), Vec::new());
+        let (mut appends, mut commands, mut on_actix) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
             let (rate, back) = append_round(runtime, &journal, std::mem::take(&mut claims));
             claims = back;
@@ -275,26 +427,35 @@ fn end_to_end(runtime: &Runtime, directory: &Path, rounds: usize) {
             let (rate, back) = ask_round(runtime, std::mem::take(&mut refs), 1);
             refs = back;
             commands.push(rate);
+            let (rate, back) = arbiters.ask_round(runtime, std::mem::take(&mut addresses), 1);
+            addresses = back;
+            on_actix.push(rate);
         }
-        let (append, command) = (median(appends), median(commands));
+        let (append, command, on_actix) = (median(appends), median(commands), median(on_actix));
         println!(
-            "{actors:>7} {:>14.0} {:>14.0} {:>7.2} {:>18.2} {:>18.2}",
+            "{actors:>7} {:>12.0} {:>12.0} {:>12.0} {:>16.2} {:>14.2} {:>14.2} {:>14.2} {:>14.2}",
             append.per_second,
             command.per_second,
+            on_actix.per_second,
             command.per_second / append.per_second,
+            on_actix.per_second / command.per_second,
             append.cpu_micros,
-            command.cpu_micros
+            command.cpu_micros,
+            on_actix.cpu_micros
         );
         runtime.block_on(async {
             for actor in refs {
                 actor.stop().await;
             }
-            persistence.shutdown().await.unwrap();
+            for (_, actor) in addresses {
+                actor.stop().await;
+            }
+            actix_persistence.shutdown().await.unwrap();
         });
     }
 }
 
-fn pipelining(runtime: &Runtime, rounds: usize) {
+fn pipelining(runtime: &Runtime, arbiters: &Arbiters, rounds: usize) {
     let persistence = Persistence::builder(Slow(MemoryJournal::new())).build().unwrap();
     let (mut pipelined, mut strict) = runtime.block_on(async {
         let pipelined = persistent(Account, "pipelined")
@@ -317,15 +478,36 @@ fn pipelining(runtime: &Runtime, rounds: usize) {
         strict = back;
         slow.push(rate);
     }
-    let (fast, slow) = (median(fast), median(slow));
     println!("\none actor, 1 000 commands in flight, acknowledged after 1 ms");
-    println!(
-        "pipelined {:.0}/s ({:.2} CPU µs), strict {:.0}/s, ratio {:.0}",
-        fast.per_second,
-        fast.cpu_micros,
-        slow.per_second,
-        fast.per_second / slow.per_second
-    );
+    let tell = |framework, fast, slow| {
+        let (fast, slow) = (median(fast), median(slow));
+        println!(
+            "{framework}: pipelined {:.0}/s ({:.2} CPU µs), strict {:.0}/s, ratio {:.0}",
+            fast.per_second,
+            fast.cpu_micros,
+            slow.per_second,
+            fast.per_second / slow.per_second
+        );
+    };
+    tell("ractor", fast, slow);
+    let persistence = Arbiters::persistence(Slow(MemoryJournal::new()));
+    let (mut pipelined, mut strict) = runtime.block_on(async {
+        let pipelined = arbiters
+            .spawn(0, "pipelined".to_owned(), &persistence, false)
+            .await;
+        let strict = arbiters.spawn(0, "strict".to_owned(), &persistence, true).await;
+        (vec![pipelined], vec![strict])
+    });
+    let (mut fast, mut slow) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let (rate, back) = arbiters.ask_round(runtime, std::mem::take(&mut pipelined), 1_000);
+        pipelined = back;
+        fast.push(rate);
+        let (rate, back) = arbiters.ask_round(runtime, std::mem::take(&mut strict), 1_000);
+        strict = back;
+        slow.push(rate);
+    }
+    tell("actix", fast, slow);
 }
 
 fn recovery(runtime: &Runtime, directory: &Path, rounds: usize) {
@@ -398,7 +580,9 @@ fn main() {
         .build()
         .unwrap();
     let _entered = runtime.enter();
-    end_to_end(&runtime, directory.path(), rounds);
-    pipelining(&runtime, rounds);
+    let arbiters = Arbiters::start(2);
+    end_to_end(&runtime, &arbiters, directory.path(), rounds);
+    pipelining(&runtime, &arbiters, rounds);
     recovery(&runtime, directory.path(), rounds);
+    arbiters.system.stop();
 }

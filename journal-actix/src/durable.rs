@@ -21,7 +21,7 @@ type Configure<M> = Box<dyn Fn(Options<M>) -> Options<M> + Send>;
 pub struct Durable<M: EventSourced> {
     persistence: Option<Persistence>,
     configure: Option<Configure<M>>,
-    model: Option<Arc<M>>,
+    model: Option<Box<dyn Share<M> + Send>>,
     pub(crate) hears: Hears<M>,
     initial: M::State,
     pub(crate) phase: Phase<M>,
@@ -31,6 +31,18 @@ pub struct Durable<M: EventSourced> {
     /// Once stopped, for good.
     pub(crate) is_ending: bool,
     pub(crate) shared: Arc<Shared>,
+}
+
+/// A model that others share. Behind a trait of its own, so that an actor that is its own model, and need not be `Sync`,
+/// can be sent to its arbiter.
+trait Share<M> {
+    fn model(&self) -> &M;
+}
+
+impl<M> Share<M> for Arc<M> {
+    fn model(&self) -> &M {
+        self
+    }
 }
 
 /// Where an actor stands.
@@ -77,12 +89,16 @@ impl<M: EventSourced + Send + Sync> Durable<M> {
     pub fn of(model: Arc<M>, persistence: &Persistence) -> Self {
         let hearing = model.clone();
         let hears = Hears::Here(Arc::new(move |told: Told<M>| told.to(&hearing)));
-        Self::with(Some(persistence.clone()), Some(model), hears)
+        Self::with(Some(persistence.clone()), Some(Box::new(model)), hears)
     }
 }
 
 impl<M: EventSourced> Durable<M> {
-    fn with(persistence: Option<Persistence>, model: Option<Arc<M>>, hears: Hears<M>) -> Self {
+    fn with(
+        persistence: Option<Persistence>,
+        model: Option<Box<dyn Share<M> + Send>>,
+        hears: Hears<M>,
+    ) -> Self {
         Self {
             persistence,
             configure: None,
@@ -115,8 +131,9 @@ impl<M: EventSourced> Durable<M> {
     #[must_use]
     pub fn model(&self) -> &M {
         self.model
-            .as_deref()
+            .as_ref()
             .expect("a Durable with a model of its own is made by Durable::of")
+            .model()
     }
 
     /// Waits until everything handled so far is durable or has failed.

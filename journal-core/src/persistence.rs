@@ -72,8 +72,8 @@ impl PersistenceBuilder {
     }
 
     /// The tokio runtime that appends, snapshots and deletions run on; it needs its time driver and must outlive the
-    /// actors. Default: the multi-threaded runtime that [`build`](PersistenceBuilder::build) is called on, or else a
-    /// thread with a runtime of its own (never a single-threaded one of others, where an actor would delay all writes).
+    /// actors. Default: the multi-threaded runtime that [`build`](PersistenceBuilder::build) is called on, or else
+    /// one of its own (never a single-threaded one of others, where an actor would delay all writes).
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self
@@ -103,7 +103,7 @@ impl PersistenceBuilder {
                 runtime.spawn(hub.clone().run());
                 runtime
             }
-            None => own_thread(hub.clone()).map_err(|error| {
+            None => own_runtime(hub.clone()).map_err(|error| {
                 JournalError::not_stored(
                     ErrorKind::Config,
                     Operation::Open,
@@ -124,8 +124,11 @@ impl PersistenceBuilder {
     }
 }
 
-fn own_thread(hub: Arc<Hub>) -> std::io::Result<Handle> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+/// Two workers beside the hub's thread: what recovers or applies there delays no write.
+fn own_runtime(hub: Arc<Hub>) -> std::io::Result<Handle> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("journal-worker")
         .enable_time()
         .build()?;
     let handle = runtime.handle().clone();
