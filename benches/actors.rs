@@ -30,8 +30,9 @@ use std::{
 use actor_journal::{
     Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, Effect, Effects, Event,
     EventSerializer, EventSourced, EventStream, Handles, Journal, JournalError, JournalInfo, MemoryJournal,
-    MessagePack, PersistError, Persistence, PersistenceId, ReplayRange, SequenceNr, Timestamp, WriterId,
-    actix::{Durable, PersistentAddr, SpawnPersistent as _, actix as ax, derived},
+    MessagePack, PersistError, Persistence, PersistenceId, PersistentActor, ReplayRange, SequenceNr,
+    Timestamp, WriterId,
+    actix::{Durable, PersistentActor, PersistentAddr, SpawnPersistent as _, actix as ax},
     embedded::EmbeddedJournal,
     persistent,
     ractor::{PersistentRef, SpawnPersistent as _},
@@ -87,8 +88,12 @@ impl Handles<Deposit> for Account {
     }
 }
 
+/// The same on actix, as its own model.
+#[derive(PersistentActor)]
 struct AccountActor {
+    #[persistent(id)]
     id: String,
+    #[persistent(state)]
     durable: Durable<Self>,
 }
 impl EventSourced for AccountActor {
@@ -107,50 +112,6 @@ impl Handles<Deposit> for AccountActor {
 impl ax::Message for Deposit {
     type Result = Result<u64, PersistError>;
 }
-impl actor_journal::actix::PersistentActor for AccountActor {
-    type Model = Self;
-    fn persistence_id(&self) -> String {
-        self.id.clone()
-    }
-    fn durable(&self) -> &Durable<Self> {
-        &self.durable
-    }
-    fn durable_mut(&mut self) -> &mut Durable<Self> {
-        &mut self.durable
-    }
-    fn model(&self) -> &Self {
-        self
-    }
-}
-impl ax::Actor for AccountActor {
-    type Context = ax::Context<Self>;
-    fn started(&mut self, c: &mut Self::Context) {
-        derived::started(self, c);
-    }
-    fn stopping(&mut self, c: &mut Self::Context) -> ax::Running {
-        derived::stopping(self, c)
-    }
-    fn stopped(&mut self, c: &mut Self::Context) {
-        derived::stopped(self, c);
-    }
-}
-impl ax::Supervised for AccountActor {
-    fn restarting(&mut self, c: &mut Self::Context) {
-        derived::restarting(self, c);
-    }
-}
-impl<M> ax::Handler<M> for AccountActor
-where
-    AccountActor: actor_journal::actix::PersistentHandler<M>,
-    M: ax::Message + 'static,
-    M::Result: actor_journal::FromFailure + Send,
-{
-    type Result = actor_journal::actix::DurableResponse<M::Result>;
-    fn handle(&mut self, m: M, c: &mut Self::Context) -> Self::Result {
-        actor_journal::actix::PersistentHandler::handle(self, m, c)
-    }
-}
-
 /// Acknowledges each append after a millisecond, whatever its size.
 #[derive(Debug)]
 struct Slow(MemoryJournal);

@@ -3,20 +3,23 @@
 //! # In this crate
 //!
 //! Everything of `journal-core` stands at the root, and with it the snapshot stores and the derive macros; the embedded
-//! journal and the adapters are modules, by feature. ractor itself is at `actor_journal::ractor::ractor`, in the version
-//! whose types the adapter speaks.
+//! journal and the adapters are modules, by feature. ractor itself is at `actor_journal::ractor::ractor`, actix at
+//! `actor_journal::actix::actix`, in the versions whose types the adapters speak.
 
 pub use journal_core::*;
-pub use journal_derive::*;
+pub use journal_derive::Event;
 pub use snapshot_store::*;
 
 /// The journal on disk that needs no server.
 #[cfg(feature = "embedded")]
 pub use journal_embedded as embedded;
 
-/// Persistent actix actors.
+/// Persistent actix actors; actix itself is at `actor_journal::actix::actix`.
 #[cfg(feature = "actix")]
-pub use journal_actix as actix;
+pub mod actix {
+    pub use journal_actix::*;
+    pub use journal_derive::PersistentActor;
+}
 
 /// Persistent ractor actors.
 #[cfg(feature = "ractor")]

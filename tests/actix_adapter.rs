@@ -6,63 +6,21 @@ mod stores;
 use std::{sync::mpsc, thread};
 
 use actor_journal::{
-    AskError, Command, FromFailure, Handles, Persistence, Persistent, RecoveryError,
+    AskError, Command, Handles, Persistence, Persistent, RecoveryError,
     actix::{
-        Durable, DurableResponse, PersistentActor, PersistentAddr, PersistentHandler, SpawnPersistent,
-        actix::{Actor, Context, Handler, Message, Running, Supervised, System},
-        derived,
+        Durable, PersistentActor, PersistentAddr, SpawnPersistent,
+        actix::{self, System},
     },
 };
 use journal_conformance::{AdapterHarness, Closed, Tally, Verdict};
 use tokio::sync::oneshot;
 
+#[derive(PersistentActor)]
 struct TallyActor {
+    #[persistent(id)]
     id: String,
+    #[persistent(state)]
     durable: Durable<Tally>,
-}
-
-impl PersistentActor for TallyActor {
-    type Model = Tally;
-    fn persistence_id(&self) -> String {
-        self.id.clone()
-    }
-    fn durable(&self) -> &Durable<Tally> {
-        &self.durable
-    }
-    fn durable_mut(&mut self) -> &mut Durable<Tally> {
-        &mut self.durable
-    }
-    fn model(&self) -> &Tally {
-        self.durable.model()
-    }
-}
-impl Actor for TallyActor {
-    type Context = Context<Self>;
-    fn started(&mut self, c: &mut Self::Context) {
-        derived::started(self, c);
-    }
-    fn stopping(&mut self, c: &mut Self::Context) -> Running {
-        derived::stopping(self, c)
-    }
-    fn stopped(&mut self, c: &mut Self::Context) {
-        derived::stopped(self, c);
-    }
-}
-impl Supervised for TallyActor {
-    fn restarting(&mut self, c: &mut Self::Context) {
-        derived::restarting(self, c);
-    }
-}
-impl<M> Handler<M> for TallyActor
-where
-    TallyActor: PersistentHandler<M>,
-    M: Message + 'static,
-    M::Result: FromFailure + Send,
-{
-    type Result = DurableResponse<M::Result>;
-    fn handle(&mut self, m: M, c: &mut Self::Context) -> Self::Result {
-        PersistentHandler::handle(self, m, c)
-    }
 }
 
 impl TallyActor {
@@ -104,7 +62,7 @@ impl Actix {
         let (done, result) = oneshot::channel();
         self.0.arbiter().spawn_fn(move || {
             let job = job();
-            actor_journal::actix::actix::spawn(async move {
+            actix::spawn(async move {
                 // The case may be over.
                 drop(done.send(job.await));
             });

@@ -58,6 +58,10 @@ pub trait PersistentActor:
 
 /// What an actor does at the turns of its life; the derive calls them where the actor has `#[persistent(hooks)]`. They
 /// stand for actix's own `started`, `stopping` and `stopped`, which belong to the adapter.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no hooks",
+    note = "write `impl PersistentHooks for {Self} {{}}` with the hooks it has, or leave `hooks` out of `#[persistent(..)]`"
+)]
 pub trait PersistentHooks: PersistentActor {
     /// Each start, before recovery: the state is the initial one. The place for the mailbox's capacity. What is sent from
     /// here to the actor itself waits for recovery.

@@ -68,7 +68,16 @@ pub(crate) struct Prepared<M: EventSourced> {
     pub(crate) wait: Duration,
 }
 
-impl<M: EventSourced + Actor> Durable<M> {
+/// An actor that is its own model; nothing is to be implemented for it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is a model but no actor",
+    note = "give the actor its model: `Durable::of(Arc::new(model), &persistence)`"
+)]
+pub trait OwnModel: EventSourced + Actor {}
+
+impl<A: EventSourced + Actor> OwnModel for A {}
+
+impl<M: OwnModel> Durable<M> {
     /// For an actor that is its own model, persisted there.
     #[must_use]
     pub fn new(persistence: &Persistence) -> Self {
@@ -76,7 +85,7 @@ impl<M: EventSourced + Actor> Durable<M> {
     }
 }
 
-impl<M: EventSourced + Actor> Default for Durable<M> {
+impl<M: OwnModel> Default for Durable<M> {
     /// Persisted where [`Persistence::install`] says; without that, the actor cannot recover.
     fn default() -> Self {
         Self::with(Persistence::installed(), None, Hears::There(Arc::default()))

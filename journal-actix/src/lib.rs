@@ -15,7 +15,7 @@ pub use journal_core::{AskError, TellError};
 
 pub use crate::{
     actor::{PersistentActor, PersistentHooks},
-    durable::Durable,
+    durable::{Durable, OwnModel},
     message::{Ask, DurableResponse, PersistentHandler},
     reference::PersistentAddr,
     spawn::SpawnPersistent,

@@ -5,6 +5,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{Effect, Event, FromFailure, Signal};
 
 /// A state that is the fold of its events.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no events and no state",
+    note = "implement them: `impl EventSourced for {Self} {{ type Event = ..; type State = ..; fn apply(..) .. }}`"
+)]
 pub trait EventSourced: Sized + 'static {
     /// What happened.
     type Event: Event;

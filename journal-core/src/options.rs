@@ -268,6 +268,13 @@ impl<A: EventSourced> fmt::Debug for Options<A> {
             .field("keep", &self.keep)
             .field("delete_events", &self.delete_events)
             .field("strict", &self.strict)
+            .field("accept_deleted_prefix", &self.accept_deleted_prefix)
+            .field("max_waiting", &self.max_waiting)
+            .field("max_waiting_bytes", &self.max_waiting_bytes)
+            .field("append", &self.append)
+            .field("recovery_idle_timeout", &self.recovery_idle_timeout)
+            .field("unknown_wait", &self.unknown_wait)
+            .field("backoff", &self.backoff)
             .finish_non_exhaustive()
     }
 }

@@ -3,11 +3,11 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{
-    Attribute, Data, DeriveInput, Error, ExprPath, Fields, LitInt, LitStr, Path, Result, Token, Variant,
+    Data, DeriveInput, Error, ExprPath, Fields, LitInt, LitStr, Path, Result, Token, Variant,
     meta::ParseNestedMeta, parenthesized, parse_quote, punctuated::Punctuated, spanned::Spanned,
 };
 
-use crate::attribute::{set, value};
+use crate::attribute::{each_key, key, set, value};
 
 const ATTRIBUTE: &str = "event";
 
@@ -139,7 +139,7 @@ impl Options {
     fn of(input: &DeriveInput) -> Result<Self> {
         let (mut krate, mut manifest, mut version, mut tags) = (None, None, None, None);
         let (mut tags_with, mut upcasters) = (None, None);
-        each_key(&input.attrs, |meta| {
+        each_key(ATTRIBUTE, &input.attrs, |meta| {
             match key(meta).as_str() {
             "manifest" => set(&mut manifest, meta, parse_manifest(meta)?),
             "version" => set(&mut version, meta, parse_version(meta)?),
@@ -179,7 +179,7 @@ impl<'a> TaggedVariant<'a> {
     fn of(variant: &'a Variant) -> Result<Self> {
         refuse_on_fields(&variant.fields)?;
         let mut tags = None;
-        each_key(&variant.attrs, |meta| {
+        each_key(ATTRIBUTE, &variant.attrs, |meta| {
             match key(meta).as_str() {
             "tags" => set(&mut tags, meta, parse_tags(meta)?),
             other => Err(meta.error(format!(
@@ -193,21 +193,6 @@ impl<'a> TaggedVariant<'a> {
             tags: tags.unwrap_or_default(),
         })
     }
-}
-
-fn each_key(
-    attributes: &[Attribute],
-    mut read: impl FnMut(&ParseNestedMeta<'_>) -> Result<()>,
-) -> Result<()> {
-    attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident(ATTRIBUTE))
-        .try_for_each(|attribute| attribute.parse_nested_meta(|meta| read(&meta)))
-}
-
-fn key(meta: &ParseNestedMeta<'_>) -> String {
-    let path = &meta.path;
-    quote!(#path).to_string().replace(' ', "")
 }
 
 fn refuse_on_fields(fields: &Fields) -> Result<()> {
