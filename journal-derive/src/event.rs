@@ -10,6 +10,8 @@ use syn::{
 use crate::attribute::{each_key, key, set, value};
 
 const ATTRIBUTE: &str = "event";
+/// `Manifest::RESERVED_PREFIX` of journal-core, which no macro can depend on.
+const RESERVED_PREFIX: &str = "actor-journal/";
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let options = Options::of(input)?;
@@ -213,6 +215,14 @@ fn parse_manifest(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
         return Err(Error::new(
             manifest.span(),
             "the manifest is empty; write a name, for example `manifest = \"account-event\"`",
+        ));
+    }
+    if manifest.value().starts_with(RESERVED_PREFIX) {
+        return Err(Error::new(
+            manifest.span(),
+            format!(
+                "manifests that begin with `{RESERVED_PREFIX}` are those of the engine's own events; choose another name"
+            ),
         ));
     }
     Ok(manifest)

@@ -21,4 +21,8 @@ struct Nothing;
 #[event(manifest("opened"))]
 struct Parentheses;
 
+#[derive(Serialize, Deserialize, Event)]
+#[event(manifest = "actor-journal/opened")]
+struct Reserved;
+
 fn main() {}
