@@ -326,6 +326,9 @@ impl Cell {
     }
 
     fn fence(self: &Arc<Self>, state: &mut State, error: Arc<JournalError>) {
+        if let Some(redeliveries) = &self.actor.redeliveries {
+            redeliveries.fence();
+        }
         let failed = state.ledger.failed();
         let cause = PersistError::Fenced(error.clone());
         let never_sent = PersistError::Fenced(Arc::new(never_sent(&error)));
@@ -344,6 +347,9 @@ impl Cell {
         lost: impl IntoIterator<Item = Held>,
     ) {
         state.broken = Some(broken);
+        if let Some(redeliveries) = &self.actor.redeliveries {
+            redeliveries.suspend();
+        }
         self.actor.signal(Signal::PersistFailed(cause.clone()));
         for held in lost {
             self.actor.fail(held, cause);

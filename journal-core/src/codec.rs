@@ -12,6 +12,8 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 pub struct CodecId(pub u16);
 
 impl CodecId {
+    /// The engine's own events, whose layout their schema version names.
+    pub(crate) const ENGINE: Self = Self(0);
     /// MessagePack with field names.
     pub const MESSAGE_PACK: Self = Self(1);
     /// JSON.

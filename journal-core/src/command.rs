@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     Command, Effect, EventSourced, FromFailure, Handles, PersistError, Signal,
-    effect::{Also, Answer, Compute, Deferred, Outer},
+    effect::{Also, Answer, Compute, Deferred, DeliveryEffect, Outer},
     listener::Told,
     persist_error::{NoPort, ReplyPort},
 };
@@ -90,6 +90,7 @@ pub(crate) enum Handled<A: EventSourced> {
     Effect {
         events: Vec<A::Event>,
         runs: Vec<Outer<A::State>>,
+        deliveries: Vec<DeliveryEffect>,
         also: Also,
         reply: Box<dyn PendingReply<A::State>>,
     },
@@ -192,6 +193,7 @@ where
             events,
             answer,
             runs,
+            deliveries,
             also,
         }) => {
             slot.value = match answer {
@@ -214,6 +216,7 @@ where
             Handled::Effect {
                 events,
                 runs,
+                deliveries,
                 also,
                 reply: Box::new(slot),
             }

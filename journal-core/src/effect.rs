@@ -1,8 +1,8 @@
 //! What a command does, as a value.
 
-use std::fmt;
+use std::{any::Any, fmt};
 
-use crate::{Command, EventSourced, Handles, SequenceNr};
+use crate::{Command, Delivers, DeliveryId, EventSourced, Handles, SequenceNr};
 
 pub(crate) type Inner = Box<dyn FnOnce() + Send>;
 pub(crate) type Outer<S> = Box<dyn FnOnce(&S) -> Inner + Send>;
@@ -15,7 +15,14 @@ pub struct Effect<A: EventSourced, R = ()> {
     pub(crate) events: Vec<A::Event>,
     pub(crate) answer: Answer<A, R>,
     pub(crate) runs: Vec<Outer<A::State>>,
+    pub(crate) deliveries: Vec<DeliveryEffect>,
     pub(crate) also: Also,
+}
+
+pub(crate) enum DeliveryEffect {
+    /// The model's [`Delivers::Delivery`].
+    Deliver(Box<dyn Any + Send>),
+    Confirm(DeliveryId),
 }
 
 /// What has no type parameters of the effect's.
@@ -76,6 +83,7 @@ impl<A: EventSourced> Effect<A> {
             events,
             answer,
             runs,
+            deliveries,
             also,
         } = self;
         let answer = match answer {
@@ -90,6 +98,7 @@ impl<A: EventSourced> Effect<A> {
             events,
             answer,
             runs,
+            deliveries,
             also,
         }
     }
@@ -101,6 +110,7 @@ impl<A: EventSourced, R> Effect<A, R> {
             events: Vec::new(),
             answer,
             runs: Vec::new(),
+            deliveries: Vec::new(),
             also: Also::default(),
         }
     }
@@ -116,6 +126,23 @@ impl<A: EventSourced, R> Effect<A, R> {
         prepare: impl FnOnce(&A::State) -> F + Send + 'static,
     ) -> Self {
         self.runs.push(Box::new(move |state| Box::new(prepare(state))));
+        self
+    }
+
+    /// Records a delivery together with the events, to be [sent](Delivers::send) once they are durable, and again until
+    /// it is confirmed. May be called several times.
+    pub fn then_deliver(mut self, delivery: A::Delivery) -> Self
+    where
+        A: Delivers,
+    {
+        self.deliveries.push(DeliveryEffect::Deliver(Box::new(delivery)));
+        self
+    }
+
+    /// Records with the events that a delivery has arrived: it is not sent again. One that is unknown, or confirmed
+    /// already, changes nothing. May be called several times.
+    pub fn then_confirm(mut self, id: DeliveryId) -> Self {
+        self.deliveries.push(DeliveryEffect::Confirm(id));
         self
     }
 
@@ -146,7 +173,8 @@ impl<A: EventSourced, R> Effect<A, R> {
     }
 
     /// Declares that the state after this command's events is the initial one, and deletes all events. Refused
-    /// ([`PersistError::NotInitialState`](crate::PersistError::NotInitialState)) if it is not.
+    /// ([`PersistError::NotInitialState`](crate::PersistError::NotInitialState)) if it is not, or if deliveries are not
+    /// confirmed.
     pub fn then_restart_from_here(mut self) -> Self {
         self.also.restart_from_here = true;
         self
@@ -201,6 +229,7 @@ impl<A: EventSourced, R> fmt::Debug for Effect<A, R> {
         f.debug_struct("Effect")
             .field("events", &self.events.len())
             .field("runs", &self.runs.len())
+            .field("deliveries", &self.deliveries.len())
             .field("also", &self.also)
             .finish_non_exhaustive()
     }

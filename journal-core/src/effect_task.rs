@@ -15,11 +15,13 @@ use std::{
 use tokio::runtime::Handle;
 
 use crate::{
-    PersistError, PersistenceId, Signal,
+    DeliveryId, PersistError, PersistenceId, SequenceNr, Signal,
     command::{HeldReply, panic_message},
+    deliveries::DeliveryEvent,
     effect::Inner,
     listener::Ears,
     persistence::{Persistence, Registration},
+    redelivery::{Redeliveries, Sending},
     retention::{self, DeletionDuty, SnapshotDuty},
 };
 
@@ -30,6 +32,8 @@ pub(crate) struct Held {
     /// The command was refused, which is withheld like any other answer.
     pub(crate) refusal: Option<PersistError>,
     pub(crate) runs: Vec<Inner>,
+    /// The engine's events among those of the command.
+    pub(crate) deliveries: Vec<(SequenceNr, DeliveryEvent)>,
     pub(crate) duties: Vec<Duty>,
 }
 
@@ -51,6 +55,7 @@ enum Job {
     Release(Held),
     Fail(Held, PersistError),
     Signal(Signal),
+    Redeliver(DeliveryId),
 }
 
 /// What one actor's engine, ledgers and background duties share, over all its recoveries. The persistence id stays
@@ -65,6 +70,8 @@ pub(crate) struct Actor {
     stopping: AtomicBool,
     stop_due: AtomicBool,
     pub(crate) snapshot_round: Arc<AtomicBool>,
+    /// Of an actor that delivers.
+    pub(crate) redeliveries: Option<Arc<Redeliveries>>,
     registration: Registration,
 }
 
@@ -81,6 +88,9 @@ impl Deref for Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
+        if let Some(redeliveries) = &self.0.redeliveries {
+            redeliveries.end();
+        }
         self.0.registration.retire();
     }
 }
@@ -100,6 +110,7 @@ impl Actor {
         registration: Registration,
         persistence: Persistence,
         runtime: Handle,
+        redeliveries: Option<Arc<Redeliveries>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id: registration.id().clone(),
@@ -110,6 +121,7 @@ impl Actor {
             stopping: AtomicBool::new(false),
             stop_due: AtomicBool::new(false),
             snapshot_round: Arc::new(AtomicBool::new(false)),
+            redeliveries,
             registration,
         })
     }
@@ -135,7 +147,8 @@ impl Actor {
         if held.duties.iter().any(|duty| matches!(duty, Duty::Stop)) {
             self.stopping.store(true, Ordering::Release);
         }
-        if held.runs.is_empty() && held.refusal.is_none() && !self.lock().running {
+        let user_code = held.refusal.is_some() || !held.runs.is_empty() || !held.deliveries.is_empty();
+        if !user_code && !self.lock().running {
             self.perform(held);
         } else {
             self.enqueue(Job::Release(held));
@@ -149,6 +162,16 @@ impl Actor {
 
     pub(crate) fn signal(self: &Arc<Self>, signal: Signal) {
         self.enqueue(Job::Signal(signal));
+    }
+
+    /// Sends a delivery again, if it is still unconfirmed then.
+    pub(crate) fn redeliver(self: &Arc<Self>, id: DeliveryId) {
+        self.enqueue(Job::Redeliver(id));
+    }
+
+    /// On the effect task.
+    pub(crate) fn deliver(&self, sending: Sending) {
+        self.listener.deliver(sending);
     }
 
     fn enqueue(self: &Arc<Self>, job: Job) {
@@ -178,6 +201,11 @@ impl Actor {
                 },
                 Some(Job::Fail(held, error)) => self.answer_failure(held, error),
                 Some(Job::Signal(signal)) => self.listener.signal(signal),
+                Some(Job::Redeliver(id)) => {
+                    if let Some(redeliveries) = &self.redeliveries {
+                        redeliveries.send_again(&self, id);
+                    }
+                }
             }
             if turn % JOBS_PER_TURN == 0 {
                 tokio::task::yield_now().await;
@@ -185,10 +213,15 @@ impl Actor {
         }
     }
 
-    /// Closures first, so that whoever gets the reply finds them done.
+    /// Closures and deliveries first, so that whoever gets the reply finds them done.
     fn perform(self: &Arc<Self>, held: Held) {
         for run in held.runs {
             self.guard(run);
+        }
+        if let Some(redeliveries) = &self.redeliveries
+            && !held.deliveries.is_empty()
+        {
+            redeliveries.released(self, held.deliveries);
         }
         if let Some(reply) = held.reply {
             // Sending runs no user code, but it may drop a reply that nobody waits for, and that does.
@@ -211,6 +244,11 @@ impl Actor {
         if let Some(signal) = signal.flatten() {
             self.listener.signal(signal);
         }
+    }
+
+    /// Where its effects run.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
     }
 
     fn background(&self, duty: impl Future<Output = ()> + Send + 'static) {

@@ -17,10 +17,13 @@ use crate::{
     Signal, Snapshot, SnapshotError, SnapshotMetadata,
     cell::{Broken, Cell},
     command::{Admission, BoxedCommand, Handled, HeldReply, PendingReply, panic_message},
-    effect::{Also, Inner, Outer},
+    deliveries::{Deliveries, DeliveryEvent},
+    delivery::Recording,
+    effect::{Also, DeliveryEffect, Inner, Outer},
     effect_task::{Actor, Duty, Held, Life},
     listener::{self, Direct, Listener},
-    recover::{Rebuilt, Recover, Serializers},
+    recover::{Folded, Rebuilt, Recover, Serializers},
+    redelivery::Redeliveries,
     retention::{DeletionDuty, Round, SnapshotDuty},
     state_snapshot::StateSerializer,
 };
@@ -43,6 +46,8 @@ pub struct Engine<A: EventSourced> {
     actor: Life,
     cell: Arc<Cell>,
     state: A::State,
+    /// What is to be delivered, beside the state.
+    deliveries: Deliveries,
     incarnation: Incarnation,
     newest: SequenceNr,
     stash: VecDeque<BoxedCommand<A>>,
@@ -132,6 +137,11 @@ impl<A: EventSourced> Engine<A> {
         let serializers = Serializers {
             events: EventSerializer::new(options.event_codec.clone()).map_err(|error| config(&error))?,
             states: StateSerializer::new::<A>(options.state_codec.clone()).map_err(|error| config(&error))?,
+            deliverer: options
+                .deliverer
+                .clone()
+                .transpose()
+                .map_err(|error| config(&error))?,
         };
         if options.snapshot_every.is_some() && persistence.snapshots().is_none() {
             return Err(config(
@@ -147,21 +157,29 @@ impl<A: EventSourced> Engine<A> {
         options.append.bytes = options.append.bytes.min(limits.largest_append);
         let registration = persistence.register(id).await?;
         let actor = Actor::new(
-            Box::new(listener::Erased::<A, _>::new(listener)),
+            Box::new(listener::Erased {
+                listener,
+                deliverer: serializers.deliverer.clone(),
+            }),
             registration,
             persistence.clone(),
             Handle::current(),
+            serializers
+                .deliverer
+                .as_ref()
+                .map(|_| Redeliveries::new(options.redelivery)),
         );
         let life = Life(actor.clone());
         let serializers = Arc::new(serializers);
         let recover = Recover::new(&actor, &serializers, &options);
         match recover.run(None).await {
-            Ok(Rebuilt {
-                claim,
-                state,
-                snapshot,
-                replayed,
-            }) => {
+            Ok(Rebuilt { claim, folded }) => {
+                let Folded {
+                    state,
+                    deliveries,
+                    snapshot,
+                    replayed,
+                } = folded;
                 let mut engine = Self {
                     incarnation: claim.incarnation(),
                     newest: claim.highest(),
@@ -172,6 +190,7 @@ impl<A: EventSourced> Engine<A> {
                     limits,
                     actor: life,
                     state,
+                    deliveries,
                     stash: VecDeque::new(),
                     queue: VecDeque::new(),
                     stopping: false,
@@ -240,9 +259,10 @@ impl<A: EventSourced> Engine<A> {
             Handled::Effect {
                 events,
                 runs,
+                deliveries,
                 also,
                 reply,
-            } => self.persist(events, runs, also, reply),
+            } => self.persist(events, runs, &deliveries, also, reply),
         }
     }
 
@@ -251,12 +271,7 @@ impl<A: EventSourced> Engine<A> {
     /// # Errors
     /// [`Halt`]: the actor must end. All commands that wait are refused.
     pub fn resume(&mut self, recovered: Recovered<A>) -> Result<(), Halt> {
-        let Rebuilt {
-            claim,
-            state,
-            snapshot,
-            replayed,
-        } = match recovered.0 {
+        let Rebuilt { claim, folded } = match recovered.0 {
             Ok(rebuilt) => rebuilt,
             Err(NotRecovered::Fenced(error)) => return Err(self.halt(Halt::Fenced(error))),
             Err(NotRecovered::Failed(error)) => {
@@ -266,7 +281,14 @@ impl<A: EventSourced> Engine<A> {
                 return Err(self.halt(Halt::RecoveryFailed(error)));
             }
         };
+        let Folded {
+            state,
+            deliveries,
+            snapshot,
+            replayed,
+        } = folded;
         self.state = state;
+        self.deliveries = deliveries;
         self.incarnation = claim.incarnation();
         self.newest = claim.highest();
         self.recovered_to = claim.highest();
@@ -391,6 +413,10 @@ impl<A: EventSourced> Engine<A> {
             snapshot,
             replayed,
         });
+        if let Some(redeliveries) = &self.actor.redeliveries {
+            // Before any command, and so before anything new.
+            redeliveries.restart(&self.actor, &self.deliveries);
+        }
         if self
             .options
             .snapshot_every
@@ -443,12 +469,13 @@ impl<A: EventSourced> Engine<A> {
         &mut self,
         events: Vec<A::Event>,
         runs: Vec<Outer<A::State>>,
+        deliveries: &[DeliveryEffect],
         also: Also,
         mut reply: Box<dyn PendingReply<A::State>>,
     ) {
-        let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(&events, also)));
-        let write = match prepared {
-            Ok(Ok(write)) => write,
+        let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(&events, deliveries, also)));
+        let Prepared { write, deliveries } = match prepared {
+            Ok(Ok(prepared)) => prepared,
             Ok(Err(refusal)) => {
                 let held = Held {
                     reply: Some(reply),
@@ -460,10 +487,15 @@ impl<A: EventSourced> Engine<A> {
             Err(panic) => return self.panicked(reply, panic_message(&*panic)),
         };
         let before = self.newest;
-        let after = before.checked_add(events.len() as u64).unwrap_or(SequenceNr::MAX);
+        let after = write.as_ref().map_or(before, |write| {
+            before.checked_add(write.len() as u64).unwrap_or(SequenceNr::MAX)
+        });
         let finished = catch_unwind(AssertUnwindSafe(|| {
             for event in &events {
                 A::apply(&mut self.state, event);
+            }
+            for (number, event) in &deliveries {
+                self.deliveries.apply(*number, event.clone());
             }
             self.newest = after;
             reply.evaluate(&self.state);
@@ -479,6 +511,7 @@ impl<A: EventSourced> Engine<A> {
                         reply: Some(reply),
                         refusal: None,
                         runs,
+                        deliveries,
                         duties,
                     },
                 );
@@ -488,17 +521,36 @@ impl<A: EventSourced> Engine<A> {
     }
 
     /// The encoded write of a command, checked against the journal's limits before anything is applied.
-    fn prepare(&self, events: &[A::Event], also: Also) -> Result<Option<AtomicWrite>, PersistError> {
-        if also.restart_from_here && !self.would_be_initial(events)? {
+    fn prepare(
+        &self,
+        events: &[A::Event],
+        deliveries: &[DeliveryEffect],
+        also: Also,
+    ) -> Result<Prepared, PersistError> {
+        let after = self.newest.checked_add(events.len() as u64);
+        let deliveries = Recording {
+            of: &self.actor.id,
+            deliverer: self.serializers.deliverer.as_deref(),
+            unconfirmed: &self.deliveries,
+            limit: self.options.redelivery.max_unconfirmed,
+        }
+        .events(deliveries, after.unwrap_or(SequenceNr::MAX))?;
+        if also.restart_from_here
+            && !(self.deliveries.would_be_empty(&deliveries) && self.would_be_initial(events)?)
+        {
             return Err(PersistError::NotInitialState);
         }
-        if events.is_empty() {
-            return Ok(None);
+        if events.is_empty() && deliveries.is_empty() {
+            return Ok(Prepared {
+                write: None,
+                deliveries,
+            });
         }
         let timestamp = self.actor.persistence.clock().now();
         let encoded = events
             .iter()
-            .map(|event| self.serializers.events.encode(event, timestamp));
+            .map(|event| self.serializers.events.encode(event, timestamp))
+            .chain(deliveries.iter().map(|(_, event)| Ok(event.encode(timestamp))));
         let write = encoded
             .collect::<Result<Vec<_>, _>>()
             .map(AtomicWrite::from)
@@ -507,11 +559,14 @@ impl<A: EventSourced> Engine<A> {
             })?;
         crate::journal::check_limits(std::slice::from_ref(&write), &self.limits)
             .map_err(|error| self.rejected(error))?;
-        if self.newest.checked_add(events.len() as u64).is_none() {
+        if self.newest.checked_add(write.len() as u64).is_none() {
             let message = "the sequence numbers of this id are used up; purge it or use another id";
             return Err(self.rejected(JournalError::rejected(None, message)));
         }
-        Ok(Some(write))
+        Ok(Prepared {
+            write: Some(write),
+            deliveries,
+        })
     }
 
     fn rejected(&self, error: JournalError) -> PersistError {
@@ -529,9 +584,9 @@ impl<A: EventSourced> Engine<A> {
         let copy = self
             .serializers
             .states
-            .encode(&self.state)
+            .encode(&self.state, &Deliveries::default())
             .map_err(|error| refused(&error))?;
-        let mut state = self
+        let (mut state, _) = self
             .serializers
             .states
             .decode(&copy)
@@ -557,13 +612,18 @@ impl<A: EventSourced> Engine<A> {
         if due || also.snapshot {
             duties.extend(self.snapshot_duty());
         }
-        let deletion = |to, fresh_start| {
+        let deletion = |to: SequenceNr, fresh_start| {
             let deletion = Deletion {
                 to,
                 incarnation: self.incarnation,
                 fresh_start,
             };
-            let must_be_covered = !fresh_start && !self.options.accept_deleted_prefix;
+            // What is unconfirmed is never accepted as deleted.
+            let owed = self
+                .deliveries
+                .oldest()
+                .is_some_and(|oldest| oldest.get() <= to.get());
+            let must_be_covered = owed || !fresh_start && !self.options.accept_deleted_prefix;
             let covered_up_to = must_be_covered.then_some(self.newest);
             Duty::Delete(DeletionDuty {
                 deletion,
@@ -612,7 +672,7 @@ impl<A: EventSourced> Engine<A> {
             return None;
         }
         let round = Round::begin(&self.actor.snapshot_round)?;
-        match self.serializers.states.encode(&self.state) {
+        match self.serializers.states.encode(&self.state, &self.deliveries) {
             Err(error) => {
                 failed(SnapshotError::new("encode", error.to_string()).with_source(error));
                 None
@@ -676,6 +736,13 @@ impl<A: EventSourced> Engine<A> {
         self.actor.fail(held, &PersistError::Panicked(message));
         self.actor.wake();
     }
+}
+
+/// A command that may go on.
+struct Prepared {
+    write: Option<AtomicWrite>,
+    /// Those of its events that are the engine's, with their numbers.
+    deliveries: Vec<(SequenceNr, DeliveryEvent)>,
 }
 
 /// The error of a command that came after the one that was fenced.

@@ -71,6 +71,18 @@ text! {
     /// The name of a payload's type in the journal; it outlives the Rust type's name.
     Manifest
 }
+impl Manifest {
+    /// Manifests that begin so are those of the engine's own events, which take part in an id's numbers and are shown
+    /// neither to `apply` nor in queries. No type of an application may have one.
+    pub const RESERVED_PREFIX: &'static str = "actor-journal/";
+
+    /// True for the engine's own events.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.as_str().starts_with(Self::RESERVED_PREFIX)
+    }
+}
+
 text! {
     /// A label under which events of many ids can be queried.
     Tag

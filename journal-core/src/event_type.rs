@@ -4,8 +4,9 @@ use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    CodecError, EncodedEvent, ErrorKind, JournalError, Manifest, Operation, PersistenceId, Record,
-    SharedCodec, Tag, Timestamp, Upcasters,
+    CodecError, CodecId, DeliveryId, EncodedEvent, ErrorKind, JournalError, Manifest, Operation,
+    PersistenceId, Record, SequenceNr, SharedCodec, Tag, Timestamp, Upcasters,
+    deliveries::Recorded,
     schema::{Schema, SchemaError},
 };
 
@@ -45,11 +46,19 @@ impl<E: Event> EventSerializer<E> {
     /// Writes with `codec`.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if the codec does not tolerate changes and the type declares no version.
+    /// [`ErrorKind::Config`] if the codec does not tolerate changes and the type declares no version, or if its
+    /// manifest is reserved.
     pub fn new(codec: SharedCodec<E>) -> Result<Self, JournalError> {
-        let schema = Schema::new(codec, E::MANIFEST, E::VERSION).map_err(|error| {
-            JournalError::not_stored(ErrorKind::Config, Operation::Open, error.to_string())
-        })?;
+        let config = |message: String| JournalError::not_stored(ErrorKind::Config, Operation::Open, message);
+        if Manifest::from_static(E::MANIFEST).is_reserved() {
+            return Err(config(format!(
+                "the manifest {:?} is reserved for events of the engine; name it without {:?}",
+                E::MANIFEST,
+                Manifest::RESERVED_PREFIX
+            )));
+        }
+        let schema =
+            Schema::new(codec, E::MANIFEST, E::VERSION).map_err(|error| config(error.to_string()))?;
         Ok(Self {
             schema,
             upcasters: E::upcasters(),
@@ -78,21 +87,73 @@ impl<E: Event> EventSerializer<E> {
     /// [`ErrorKind::Undecodable`], naming id, number and manifest, on an unknown manifest or codec, a newer version, an
     /// older version that has neither an upcaster nor a tolerant codec, or bytes that do not decode.
     pub fn decode(&self, id: &PersistenceId, record: &Record) -> Result<E, JournalError> {
-        let event = &record.event;
-        let (manifest, version) = (event.manifest.as_str(), event.schema_version);
-        match self.upcasters.find(manifest, version) {
-            Some(upcast) => upcast(event.codec, &event.payload).map_err(SchemaError::from),
-            None => self.schema.decode(manifest, version, event.codec, &event.payload),
-        }
-        .map_err(|error| {
-            JournalError::not_stored(
-                ErrorKind::Undecodable,
-                Operation::Replay,
-                format!("event {manifest:?} version {version}: {error}"),
-            )
-            .with_id(id)
-            .with_sequence_nr(record.sequence_nr)
-            .with_source(error)
-        })
+        let EncodedEvent {
+            manifest,
+            schema_version,
+            codec,
+            payload,
+            ..
+        } = &record.event;
+        self.read(manifest, *schema_version, *codec, payload)
+            .map_err(|error| undecodable("event", manifest, *schema_version, id, record.sequence_nr, error))
     }
+
+    /// Decodes a delivery of `of`.
+    ///
+    /// # Errors
+    /// Those of [`decode`](Self::decode).
+    pub(crate) fn decode_delivery(
+        &self,
+        of: &PersistenceId,
+        id: DeliveryId,
+        delivery: &Recorded,
+    ) -> Result<E, JournalError> {
+        let Recorded {
+            manifest,
+            schema_version,
+            codec,
+            payload,
+            ..
+        } = delivery;
+        self.read(manifest, *schema_version, *codec, payload)
+            .map_err(|error| {
+                undecodable(
+                    "delivery",
+                    manifest,
+                    *schema_version,
+                    of,
+                    SequenceNr::new(id.get()),
+                    error,
+                )
+            })
+    }
+
+    fn read(
+        &self,
+        manifest: &Manifest,
+        version: u32,
+        codec: CodecId,
+        payload: &[u8],
+    ) -> Result<E, SchemaError> {
+        let manifest = manifest.as_str();
+        match self.upcasters.find(manifest, version) {
+            Some(upcast) => Ok(upcast(codec, payload)?),
+            None => self.schema.decode(manifest, version, codec, payload),
+        }
+    }
+}
+
+fn undecodable(
+    what: &str,
+    manifest: &Manifest,
+    version: u32,
+    id: &PersistenceId,
+    sequence_nr: SequenceNr,
+    error: SchemaError,
+) -> JournalError {
+    let message = format!("{what} {manifest:?} version {version}: {error}");
+    JournalError::not_stored(ErrorKind::Undecodable, Operation::Replay, message)
+        .with_id(id)
+        .with_sequence_nr(sequence_nr)
+        .with_source(error)
 }

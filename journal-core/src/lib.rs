@@ -19,6 +19,8 @@ mod cell;
 mod clock;
 mod codec;
 mod command;
+mod deliveries;
+mod delivery;
 mod effect;
 mod effect_task;
 mod engine;
@@ -36,6 +38,7 @@ mod persist_error;
 mod persistence;
 mod recover;
 mod recovery;
+mod redelivery;
 mod restarts;
 mod retention;
 mod schema;
@@ -54,6 +57,7 @@ pub use {
     capabilities::{Capabilities, Durability, Fencing, GapPolicy, JournalInfo},
     clock::{Clock, SystemClock},
     codec::{Codec, CodecError, CodecId, Json, MessagePack, SharedCodec},
+    delivery::{Delivers, DeliveryId, Redelivery},
     effect::{Effect, Effects},
     error::{ErrorKind, JournalError, Operation, Outcome},
     event::{AtomicWrite, EncodedEvent, Manifest, Record, Tag, Timestamp},

@@ -2,12 +2,11 @@
 
 use std::{
     fmt,
-    marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
-use crate::{EventSourced, Signal, command::panic_message};
+use crate::{EventSourced, Signal, command::panic_message, delivery::Deliverer, redelivery::Sending};
 
 /// What an adapter is told by the engine of one life of an actor.
 ///
@@ -24,34 +23,49 @@ pub trait Listener<A: EventSourced>: Send + Sync + 'static {
 
 /// Something for the model to hear.
 #[must_use = "the model hears it only through `to`"]
-pub struct Told<A: EventSourced> {
-    signal: Signal,
-    listener: PhantomData<fn(A)>,
+pub struct Told<A: EventSourced>(News<A>);
+
+enum News<A> {
+    Signal(Signal),
+    Delivery(Sending, Arc<dyn Deliverer<A>>),
 }
 
 impl<A: EventSourced> Told<A> {
     pub(crate) fn signal(signal: Signal) -> Self {
-        Self {
-            signal,
-            listener: PhantomData,
-        }
+        Self(News::Signal(signal))
     }
 
     /// Gives it to the model. A panic of the model is logged and becomes one more signal.
     pub fn to(self, model: &A) {
-        let tell = |signal| catch_unwind(AssertUnwindSafe(|| model.signal(signal)));
-        if let Err(panic) = tell(&self.signal) {
-            let message = panic_message(&*panic);
-            tracing::error!(%message, "a signal panicked");
+        let tell = |signal| guarded(|| model.signal(signal));
+        let told = match &self.0 {
+            News::Signal(signal) => tell(signal),
+            // It may have been confirmed on the way here.
+            News::Delivery(sending, _) if !sending.is_wanted() => Ok(()),
+            News::Delivery(sending, deliverer) => {
+                let Sending { of, id, delivery, .. } = sending;
+                guarded(|| deliverer.send(model, of, *id, delivery))
+                    .and_then(|sent| sent.map_err(|error| error.to_string().into()))
+            }
+        };
+        if let Err(message) = told {
+            tracing::error!(told = ?self, %message, "the model panicked");
             // That it panics again is logged above already.
             drop(tell(&Signal::EffectPanicked(message)));
         }
     }
 }
 
+fn guarded<T>(user_code: impl FnOnce() -> T) -> Result<T, Arc<str>> {
+    catch_unwind(AssertUnwindSafe(user_code)).map_err(|panic| panic_message(&*panic))
+}
+
 impl<A: EventSourced> fmt::Debug for Told<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Told").field(&self.signal).finish()
+        match &self.0 {
+            News::Signal(signal) => f.debug_tuple("Signal").field(signal).finish(),
+            News::Delivery(sending, _) => f.debug_tuple("Delivery").field(&sending.id).finish(),
+        }
     }
 }
 
@@ -92,20 +106,13 @@ impl<A, W> fmt::Debug for Direct<A, W> {
 pub(crate) trait Ears: Send + Sync {
     fn wake(&self);
     fn signal(&self, signal: Signal);
+    fn deliver(&self, sending: Sending);
 }
 
 pub(crate) struct Erased<A, L> {
-    listener: L,
-    model: PhantomData<fn(A)>,
-}
-
-impl<A, L> Erased<A, L> {
-    pub(crate) fn new(listener: L) -> Self {
-        Self {
-            listener,
-            model: PhantomData,
-        }
-    }
+    pub(crate) listener: L,
+    /// Where there is none, nothing is to be sent.
+    pub(crate) deliverer: Option<Arc<dyn Deliverer<A>>>,
 }
 
 impl<A: EventSourced, L: Listener<A>> Ears for Erased<A, L> {
@@ -115,5 +122,12 @@ impl<A: EventSourced, L: Listener<A>> Ears for Erased<A, L> {
 
     fn signal(&self, signal: Signal) {
         self.listener.tell(Told::signal(signal));
+    }
+
+    fn deliver(&self, sending: Sending) {
+        if let Some(deliverer) = &self.deliverer {
+            self.listener
+                .tell(Told(News::Delivery(sending, deliverer.clone())));
+        }
     }
 }

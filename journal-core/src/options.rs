@@ -2,7 +2,12 @@
 
 use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
 
-use crate::{EventSourced, MessagePack, SharedCodec, command::Admission, ledger::AppendLimits};
+use crate::{
+    Delivers, EventSourced, JournalError, MessagePack, Redelivery, SharedCodec,
+    command::Admission,
+    delivery::{self, Deliverer},
+    ledger::AppendLimits,
+};
 
 /// A model with its persistence id and options, ready to be spawned by an adapter. See [`persistent`].
 pub struct Persistent<A: EventSourced> {
@@ -36,6 +41,9 @@ pub struct Options<A: EventSourced> {
     pub(crate) backoff: Backoff,
     pub(crate) event_codec: SharedCodec<A::Event>,
     pub(crate) state_codec: SharedCodec<A::State>,
+    /// Of a model that delivers, if it may.
+    pub(crate) deliverer: Option<Result<Arc<dyn Deliverer<A>>, Arc<JournalError>>>,
+    pub(crate) redelivery: Redelivery,
 }
 
 /// Waits between restarts: doubling from the shortest to the longest.
@@ -177,6 +185,34 @@ macro_rules! option_methods {
             self$(.$options)?.state_codec = Arc::new(codec);
             self
         }
+
+        /// Delivers at least once what the model's commands [record](crate::Effect::then_deliver). Without it they are
+        /// refused, and an actor with unconfirmed deliveries does not recover.
+        #[must_use]
+        pub fn delivers(self) -> Self
+        where
+            A: Delivers,
+        {
+            self.delivery_codec(MessagePack)
+        }
+
+        /// The same with another codec that writes deliveries; that of [`delivers`](Self::delivers) is [`MessagePack`].
+        #[must_use]
+        pub fn delivery_codec(mut self, codec: impl crate::Codec<A::Delivery>) -> Self
+        where
+            A: Delivers,
+        {
+            let deliverer = delivery::deliverer(Arc::new(codec)).map_err(Arc::new);
+            self$(.$options)?.deliverer = Some(deliverer);
+            self
+        }
+
+        /// How deliveries are repeated, and how many may be unconfirmed. Default [`Redelivery::DEFAULT`].
+        #[must_use]
+        pub fn redelivery(mut self, redelivery: Redelivery) -> Self {
+            self$(.$options)?.redelivery = redelivery;
+            self
+        }
     };
 }
 
@@ -233,6 +269,7 @@ impl<A: EventSourced> Clone for Options<A> {
         Self {
             event_codec: self.event_codec.clone(),
             state_codec: self.state_codec.clone(),
+            deliverer: self.deliverer.clone(),
             ..*self
         }
     }
@@ -257,6 +294,8 @@ impl<A: EventSourced> Default for Options<A> {
             backoff: Backoff::DEFAULT,
             event_codec: Arc::new(MessagePack),
             state_codec: Arc::new(MessagePack),
+            deliverer: None,
+            redelivery: Redelivery::DEFAULT,
         }
     }
 }

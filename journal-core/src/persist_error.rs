@@ -34,12 +34,27 @@ pub enum PersistError {
     /// A handler panicked; nothing of the command is stored and the actor recovers.
     #[error("the command's handler panicked, nothing of it is stored: {0}")]
     Panicked(Arc<str>),
-    /// `restart_from_here` was asked for in a state that is not the initial one; nothing of the command was done.
+    /// `restart_from_here` was asked for in a state that is not the initial one, or with deliveries that are not
+    /// confirmed; nothing of the command was done.
     #[error(
-        "restart_from_here was refused, the state after the command is not the initial one; \
-         persist the events that reset it in the same command"
+        "restart_from_here was refused, the state after the command is not the initial one; persist the events that \
+         reset it, and confirm what is to be delivered, in the same command"
     )]
     NotInitialState,
+    /// The command delivers, and the actor does not; nothing of the command was done.
+    #[error("the command delivers, but the actor was not set up to: add `.delivers()` to its options")]
+    NotDelivering,
+    /// The actor has as many unconfirmed deliveries as it may; nothing of the command was done. Send it again later.
+    #[error(
+        "{unconfirmed} deliveries are not confirmed, and {limit} may be; send it again when some are confirmed, or raise \
+         `Redelivery::max_unconfirmed`"
+    )]
+    TooManyUnconfirmed {
+        /// Deliveries that are not confirmed, without those of the command.
+        unconfirmed: usize,
+        /// How many there may be.
+        limit: usize,
+    },
     /// The actor could not recover; nothing of the command was done.
     #[error("the actor could not recover, nothing of the command was done: {0}")]
     RecoveryFailed(Arc<RecoveryError>),

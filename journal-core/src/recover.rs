@@ -8,10 +8,13 @@ use std::{
 };
 
 use crate::{
-    Bounds, Claim, EventSerializer, EventSourced, Journal, Options, RecoveryError, ReplayRange, SequenceNr,
-    Signal, SkippedSnapshot, SnapshotError, SnapshotMetadata, SnapshotStore, WriterId,
+    Bounds, Claim, ErrorKind, EventSerializer, EventSourced, Journal, JournalError, Operation, Options,
+    Record, RecoveryError, ReplayRange, SequenceNr, Signal, SkippedSnapshot, SnapshotError, SnapshotMetadata,
+    SnapshotStore, WriterId,
     cell::{Cell, Found},
     command::panic_message,
+    deliveries::{Deliveries, DeliveryEvent},
+    delivery::Deliverer,
     effect_task::Actor,
     recovery::{Base, Recovery, Step},
     state_snapshot::StateSerializer,
@@ -24,6 +27,8 @@ const OVERTAKEN: u32 = 8;
 pub(crate) struct Serializers<A: EventSourced> {
     pub(crate) events: EventSerializer<A::Event>,
     pub(crate) states: StateSerializer<A::State>,
+    /// Of an actor that delivers.
+    pub(crate) deliverer: Option<Arc<dyn Deliverer<A>>>,
 }
 
 /// What one recovery is about.
@@ -37,7 +42,14 @@ pub(crate) struct Recover<A: EventSourced> {
 /// What a recovery ends with.
 pub(crate) struct Rebuilt<S> {
     pub(crate) claim: Claim,
+    pub(crate) folded: Folded<S>,
+}
+
+/// What snapshot and events add up to.
+pub(crate) struct Folded<S> {
     pub(crate) state: S,
+    pub(crate) deliveries: Deliveries,
+    /// The number of the snapshot it started from.
     pub(crate) snapshot: SequenceNr,
     pub(crate) replayed: u64,
 }
@@ -71,14 +83,7 @@ impl<A: EventSourced> Recover<A> {
                 self.accept_deleted_prefix,
             );
             let error = match self.rebuild(journal, recovery, bounds.highest).await {
-                Ok((state, snapshot, replayed)) => {
-                    return Ok(Rebuilt {
-                        claim,
-                        state,
-                        snapshot,
-                        replayed,
-                    });
-                }
+                Ok(folded) => return Ok(Rebuilt { claim, folded }),
                 Err(error) => error,
             };
             // A former actor's retention may delete what this recovery was about to read; then there is a newer
@@ -108,7 +113,7 @@ impl<A: EventSourced> Recover<A> {
         journal: &dyn Journal,
         mut recovery: Recovery,
         highest: SequenceNr,
-    ) -> Result<(A::State, SequenceNr, u64), RecoveryError> {
+    ) -> Result<Folded<A::State>, RecoveryError> {
         let (step, snapshot) = match self.actor.persistence.snapshots() {
             None => (recovery.without_snapshot()?, None),
             Some(store) => self.load_snapshot(&**store, &mut recovery).await?,
@@ -116,35 +121,78 @@ impl<A: EventSourced> Recover<A> {
         let Step::Replay { from, base } = step else {
             return Err(RecoveryError::Config("no replay after the snapshot".to_owned()));
         };
-        let (mut state, at) = match (base, snapshot) {
-            (Base::Snapshot, Some((state, at))) => (state, at),
-            _ => (A::State::default(), SequenceNr::ZERO),
+        let mut folded = match (base, snapshot) {
+            (Base::Snapshot, Some(folded)) => folded,
+            _ => Folded {
+                state: A::State::default(),
+                deliveries: Deliveries::default(),
+                snapshot: SequenceNr::ZERO,
+                replayed: 0,
+            },
         };
-        let mut replayed = 0;
         let mut events = journal.replay(&self.actor.id, ReplayRange::between(from, highest));
         while let Some(chunk) = self.wait("the journal's replay", events.next_chunk()).await? {
             for record in chunk? {
                 recovery.replayed(record.sequence_nr)?;
-                let event = self.serializers.events.decode(&self.actor.id, &record)?;
-                catch_unwind(AssertUnwindSafe(|| A::apply(&mut state, &event))).map_err(|panic| {
-                    RecoveryError::Panicked {
-                        id: self.actor.id.clone(),
-                        sequence_nr: record.sequence_nr,
-                        message: panic_message(&*panic),
-                    }
-                })?;
-                replayed += 1;
+                self.fold(&mut folded, &record)?;
+                folded.replayed += 1;
             }
         }
         recovery.finish()?;
-        Ok((state, at, replayed))
+        self.check_deliveries(&folded.deliveries)?;
+        Ok(folded)
+    }
+
+    fn fold(&self, folded: &mut Folded<A::State>, record: &Record) -> Result<(), RecoveryError> {
+        if record.event.manifest.is_reserved() {
+            let event = DeliveryEvent::decode(&record.event).map_err(|unreadable| {
+                let message = format!(
+                    "the event {:?} of the engine: {unreadable}",
+                    record.event.manifest
+                );
+                JournalError::not_stored(ErrorKind::Undecodable, Operation::Replay, message)
+                    .with_id(&self.actor.id)
+                    .with_sequence_nr(record.sequence_nr)
+                    .with_source(unreadable)
+            })?;
+            folded.deliveries.apply(record.sequence_nr, event);
+            return Ok(());
+        }
+        let event = self.serializers.events.decode(&self.actor.id, record)?;
+        catch_unwind(AssertUnwindSafe(|| A::apply(&mut folded.state, &event))).map_err(|panic| {
+            RecoveryError::Panicked {
+                id: self.actor.id.clone(),
+                sequence_nr: record.sequence_nr,
+                message: panic_message(&*panic),
+            }
+        })
+    }
+
+    /// That what is unconfirmed can be sent: it must not be forgotten silently.
+    fn check_deliveries(&self, unconfirmed: &Deliveries) -> Result<(), RecoveryError> {
+        let id = &self.actor.id;
+        match &self.serializers.deliverer {
+            None if unconfirmed.is_empty() => {}
+            None => {
+                return Err(RecoveryError::NotDelivering {
+                    id: id.clone(),
+                    unconfirmed: unconfirmed.len(),
+                });
+            }
+            Some(deliverer) => {
+                for (number, delivery) in unconfirmed.iter() {
+                    deliverer.check(id, number, delivery)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn load_snapshot(
         &self,
         store: &dyn SnapshotStore,
         recovery: &mut Recovery,
-    ) -> Result<(Step, Option<(A::State, SequenceNr)>), RecoveryError> {
+    ) -> Result<(Step, Option<Folded<A::State>>), RecoveryError> {
         let mut step = recovery.start();
         while let Step::LoadSnapshot(criteria) = step {
             let loaded = self
@@ -170,9 +218,14 @@ impl<A: EventSourced> Recover<A> {
                 continue;
             }
             match self.serializers.states.decode(&snapshot.payload) {
-                Ok(state) => {
-                    let at = metadata.sequence_nr;
-                    return Ok((recovery.with_snapshot(metadata)?, Some((state, at))));
+                Ok((state, deliveries)) => {
+                    let folded = Folded {
+                        state,
+                        deliveries,
+                        snapshot: metadata.sequence_nr,
+                        replayed: 0,
+                    };
+                    return Ok((recovery.with_snapshot(metadata)?, Some(folded)));
                 }
                 Err(error) => {
                     self.ignore(metadata, error.to_string());

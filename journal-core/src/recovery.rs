@@ -70,6 +70,17 @@ pub enum RecoveryError {
         /// The claim's highest number.
         highest: SequenceNr,
     },
+    /// Deliveries are not confirmed that the actor, as it is described now, cannot send.
+    #[error(
+        "recovery of {id}: {unconfirmed} deliveries are not confirmed, but the actor was not set up to deliver: add \
+         `.delivers()` to its options"
+    )]
+    NotDelivering {
+        /// The id.
+        id: PersistenceId,
+        /// How many deliveries.
+        unconfirmed: usize,
+    },
     /// The model panicked: in `apply` of an event, or in `recovered` after the last one.
     #[error("recovery of {id}: the model panicked at {sequence_nr}: {message}")]
     Panicked {

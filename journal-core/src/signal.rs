@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    JournalError, PersistError, RecoveryError, SequenceNr, SkippedSnapshot, SnapshotError, SnapshotMetadata,
+    DeliveryId, JournalError, PersistError, RecoveryError, SequenceNr, SkippedSnapshot, SnapshotError,
+    SnapshotMetadata,
 };
 
 /// Something that happened outside of a command.
@@ -31,8 +32,16 @@ pub enum Signal {
     Unhandled,
     /// A `handle`, `apply` or the outer stage of a `then_run` panicked; the actor recovers.
     HandlerPanicked(Arc<str>),
-    /// A `then_run` closure, a failure's conversion or `signal` itself panicked.
+    /// A `then_run` closure, a failure's conversion, `send` of a delivery or `signal` itself panicked.
     EffectPanicked(Arc<str>),
+    /// A delivery was sent as often as it may be and is not confirmed. It is kept, and sent again after the next
+    /// recovery.
+    DeliveryGivenUp {
+        /// The delivery.
+        id: DeliveryId,
+        /// How often it was sent.
+        attempts: u32,
+    },
     /// A snapshot is saved.
     SnapshotSaved(SnapshotMetadata),
     /// A snapshot is not saved; nothing was deleted.
@@ -63,6 +72,7 @@ impl Signal {
             | Self::CommandFailed(_)
             | Self::HandlerPanicked(_)
             | Self::EffectPanicked(_)
+            | Self::DeliveryGivenUp { .. }
             | Self::SnapshotFailed(_)
             | Self::EventsNotDeleted(_)
             | Self::SnapshotsNotDeleted(_) => true,

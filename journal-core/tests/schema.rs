@@ -395,3 +395,17 @@ mod bincode {
         );
     }
 }
+
+#[test]
+fn a_manifest_of_the_engines_own_events_is_refused() {
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Reserved;
+    impl Event for Reserved {
+        const MANIFEST: &'static str = "actor-journal/mine";
+        const VERSION: u32 = 1;
+    }
+    assert!(Manifest::from_static(Reserved::MANIFEST).is_reserved());
+    let error = EventSerializer::<Reserved>::new(Arc::new(MessagePack)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("reserved"), "{error}");
+}

@@ -12,12 +12,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use journal_core::{
-    AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, Durability, Effect,
-    Effects, EncodedEvent, ErrorKind, Event, EventSerializer, EventSourced, EventStream, FromFailure,
-    Handles, Incarnation, Journal, JournalError, JournalInfo, Loaded, MemoryJournal, MessagePack, Operation,
-    PersistError, Persistence, PersistenceBuilder, PersistenceId, Persistent, Record, RecoveryError,
-    ReplayRange, SelectionCriteria, SequenceNr, Signal, SkippedSnapshot, Snapshot, SnapshotError,
-    SnapshotMetadata, SnapshotStore, Timestamp, WriterId,
+    AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, Delivers, DeliveryId,
+    Durability, Effect, Effects, EncodedEvent, ErrorKind, Event, EventSerializer, EventSourced, EventStream,
+    FromFailure, Handles, Incarnation, Journal, JournalError, JournalInfo, Loaded, MemoryJournal,
+    MessagePack, Operation, PersistError, Persistence, PersistenceBuilder, PersistenceId, Persistent, Record,
+    RecoveryError, ReplayRange, SelectionCriteria, SequenceNr, Signal, SkippedSnapshot, Snapshot,
+    SnapshotError, SnapshotMetadata, SnapshotStore, Timestamp, Upcasters, WriterId,
     adapter::{Admission, BoxedCommand, Halt},
     persistent,
 };
@@ -204,7 +204,7 @@ impl Controlled {
         let history = history.entry(claim.id().clone()).or_default();
         assert_eq!(appended.first.get(), history.len() as u64 + 1);
         for event in writes.iter().flat_map(|write| &write.events) {
-            history.push(rmp_serde::from_slice(&event.payload).unwrap());
+            history.push(happened(event));
         }
         assert_eq!(appended.last.get(), history.len() as u64);
         Ok(appended)
@@ -294,13 +294,11 @@ impl Controlled {
 
     /// The stored events from the first that is not deleted, and its number.
     pub(crate) async fn stored(&self, id: &str) -> Vec<(u64, Happened)> {
-        let events = EventSerializer::<Happened>::new(Arc::new(MessagePack)).unwrap();
         let records = Journal::replay(&self.inner, &pid(id), ReplayRange::ALL);
         records
             .map(|record| {
                 let record = record.unwrap();
-                let event = events.decode(&pid(id), &record).unwrap();
-                (record.sequence_nr.get(), event)
+                (record.sequence_nr.get(), happened(&record.event))
             })
             .collect()
             .await
@@ -308,6 +306,19 @@ impl Controlled {
 
     pub(crate) fn sizes(&self) -> Vec<Vec<usize>> {
         self.appends.lock().unwrap().clone()
+    }
+}
+
+/// Events of the engine too, by their documented layout.
+fn happened(event: &EncodedEvent) -> Happened {
+    let payload = &event.payload[..];
+    match event.manifest.as_str() {
+        "actor-journal/deliver" => {
+            let manifest = usize::from(u16::from_le_bytes(payload[6..8].try_into().unwrap()));
+            Happened::Owed(rmp_serde::from_slice(&payload[8 + manifest..]).unwrap())
+        }
+        "actor-journal/confirm" => Happened::Confirmed(u64::from_le_bytes(payload.try_into().unwrap())),
+        _ => rmp_serde::from_slice(payload).unwrap(),
     }
 }
 
@@ -567,6 +578,34 @@ pub(crate) enum Happened {
     ApplyPanics,
     #[serde(serialize_with = "cannot_be_encoded")]
     Unencodable,
+    /// A delivery is recorded.
+    #[serde(skip)]
+    Owed(Parcel),
+    /// It is confirmed.
+    #[serde(skip)]
+    Confirmed(u64),
+}
+
+/// What is delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Parcel {
+    Holding(i64),
+    Large(String),
+    /// Sending it panics.
+    Fragile,
+    #[serde(serialize_with = "cannot_be_encoded")]
+    Unencodable,
+    #[serde(deserialize_with = "cannot_be_decoded")]
+    Undecodable,
+}
+
+impl Event for Parcel {
+    const MANIFEST: &'static str = "parcel";
+    const VERSION: u32 = 2;
+
+    fn upcasters() -> Upcasters<Self> {
+        Upcasters::new().register("parcel", 1, Parcel::Holding)
+    }
 }
 
 fn cannot_be_encoded<S>(_: S) -> Result<S::Ok, S::Error>
@@ -574,6 +613,13 @@ where
     S: serde::Serializer,
 {
     Err(serde::ser::Error::custom("this event cannot be encoded"))
+}
+
+fn cannot_be_decoded<'de, D>(_: D) -> Result<(), D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    Err(serde::de::Error::custom("this delivery cannot be decoded"))
 }
 
 impl Event for Happened {
@@ -598,12 +644,14 @@ pub(crate) struct Summing {
 pub(crate) struct Hooks {
     pub(crate) recovered: Option<fn(&Summing, &Sum) -> Effect<Summing>>,
     pub(crate) signal: Option<fn(&Signal)>,
+    pub(crate) send: Option<fn(DeliveryId, &Parcel)>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
     Signal(Signal),
     Effect(String),
+    Delivery(u64, Parcel),
 }
 
 impl EventSourced for Summing {
@@ -615,6 +663,7 @@ impl EventSourced for Summing {
         match event {
             Happened::Added(amount) => state.total += amount,
             Happened::Noted(_) | Happened::Unencodable => state.notes += 1,
+            Happened::Owed(_) | Happened::Confirmed(_) => panic!("an event of the engine is applied"),
             Happened::Reset => *state = Sum::default(),
             Happened::ApplyPanics => panic!("apply panics"),
         }
@@ -632,6 +681,18 @@ impl EventSourced for Summing {
         if let Some(hook) = self.hooks.signal {
             hook(signal);
         }
+    }
+}
+
+impl Delivers for Summing {
+    type Delivery = Parcel;
+
+    fn send(&self, id: DeliveryId, parcel: Parcel) {
+        drop(self.told.send(Told::Delivery(id.get(), parcel.clone())));
+        if let Some(hook) = self.hooks.send {
+            hook(id, &parcel);
+        }
+        assert_ne!(parcel, Parcel::Fragile, "sending panics");
     }
 }
 
@@ -704,6 +765,24 @@ commands! {
         if state.total < total { model.stash(AddOnce(total, amount)) } else { model.persist(Happened::Added(amount)).then_reply(|s| Ok(s.total)) };
     AddAndUnstash(i64) -> Reply<i64> = |model, _state, AddAndUnstash(amount)|
         model.persist(Happened::Added(amount)).then_unstash_all().then_reply(|s| Ok(s.total));
+    Deliver(Vec<Parcel>) -> Reply<()> = |model, _state, Deliver(parcels)|
+        parcels.into_iter().fold(model.none(), Effect::then_deliver).then_reply(|_| Ok(()));
+    AddAndDeliver(i64, Parcel) -> Reply<i64> = |model, _state, AddAndDeliver(amount, parcel)|
+        model.persist(Happened::Added(amount)).then_deliver(parcel).then_reply(|s| Ok(s.total));
+    Confirm(Vec<u64>) -> Reply<()> = |model, _state, Confirm(ids)|
+        ids.into_iter().map(DeliveryId::new).fold(model.none(), Effect::then_confirm).then_reply(|_| Ok(()));
+    Exchange(Vec<u64>, Vec<Parcel>) -> Reply<()> = |model, _state, Exchange(ids, parcels)| {
+        let confirming = ids.into_iter().map(DeliveryId::new).fold(model.none(), Effect::then_confirm);
+        parcels.into_iter().fold(confirming, Effect::then_deliver).then_reply(|_| Ok(()))
+    };
+    DeliverAndSnapshot(Parcel) -> Reply<()> = |model, _state, DeliverAndSnapshot(parcel)|
+        model.none().then_deliver(parcel).then_snapshot().then_reply(|_| Ok(()));
+    ConfirmAndRestart(Vec<u64>, Vec<Parcel>) -> Reply<()> = |model, _state, ConfirmAndRestart(ids, parcels)| {
+        let confirming = ids.into_iter().map(DeliveryId::new).fold(model.persist(Happened::Reset), Effect::then_confirm);
+        parcels.into_iter().fold(confirming, Effect::then_deliver).then_restart_from_here().then_reply(|_| Ok(()))
+    };
+    DeliverWhen(i64, Parcel) -> Reply<()> = |model, state, DeliverWhen(total, parcel)|
+        if state.total < total { model.stash(DeliverWhen(total, parcel)) } else { model.none().then_deliver(parcel).then_reply(|_| Ok(())) };
     Touch -> Touchy = |model, _state, Touch| model.persist(Happened::Added(1)).then_reply(|_| Touchy);
     Seen(oneshot::Sender<()>) -> () = |model, _state, Seen(seen)| { let _ = seen.send(()); model.none() };
     Odd -> () = |model, _state, Odd| model.unhandled();
@@ -857,6 +936,20 @@ impl Mini {
         next_signal(&mut self.told, pick).await
     }
 
+    /// The next delivery.
+    pub(crate) async fn delivery(&mut self) -> (u64, Parcel) {
+        loop {
+            if let Told::Delivery(id, parcel) = self.told.recv().await.expect("the delivery comes") {
+                return (id, parcel);
+            }
+        }
+    }
+
+    /// The deliveries that were sent and not looked at yet.
+    pub(crate) fn deliveries(&mut self) -> Vec<(u64, Parcel)> {
+        deliveries(&mut self.told)
+    }
+
     /// The next effect.
     pub(crate) async fn effect(&mut self) -> String {
         loop {
@@ -865,6 +958,15 @@ impl Mini {
             }
         }
     }
+}
+
+pub(crate) fn deliveries(told: &mut mpsc::UnboundedReceiver<Told>) -> Vec<(u64, Parcel)> {
+    std::iter::from_fn(|| told.try_recv().ok())
+        .filter_map(|told| match told {
+            Told::Delivery(id, parcel) => Some((id, parcel)),
+            _ => None,
+        })
+        .collect()
 }
 
 pub(crate) async fn next_signal<T>(

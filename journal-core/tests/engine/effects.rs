@@ -194,6 +194,7 @@ async fn no_user_code_runs_on_the_hubs_thread() {
         match actor.told.recv().await.unwrap() {
             Told::Effect(_) => return,
             Told::Signal(signal) => assert!(panicked(&signal).is_none(), "{signal:?}"),
+            Told::Delivery(..) => {}
         }
     }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod common;
+mod deliveries;
 mod effects;
 mod failures;
 mod fencing;
