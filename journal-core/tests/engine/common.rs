@@ -640,11 +640,11 @@ pub(crate) struct Summing {
 }
 
 /// What a test puts into the model.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Hooks {
     pub(crate) recovered: Option<fn(&Summing, &Sum) -> Effect<Summing>>,
     pub(crate) signal: Option<fn(&Signal)>,
-    pub(crate) send: Option<fn(DeliveryId, &Parcel)>,
+    pub(crate) send: Option<Arc<dyn Fn(DeliveryId, &Parcel) + Send + Sync>>,
 }
 
 #[derive(Debug, Clone)]
@@ -689,7 +689,7 @@ impl Delivers for Summing {
 
     fn send(&self, id: DeliveryId, parcel: Parcel) {
         drop(self.told.send(Told::Delivery(id.get(), parcel.clone())));
-        if let Some(hook) = self.hooks.send {
+        if let Some(hook) = &self.hooks.send {
             hook(id, &parcel);
         }
         assert_ne!(parcel, Parcel::Fragile, "sending panics");

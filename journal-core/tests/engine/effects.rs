@@ -234,7 +234,7 @@ async fn recovered_runs_before_the_first_command_and_after_each_recovery_in_plac
         recovered: Some(|model, _| model.persist(Happened::Added(100))),
         ..Hooks::default()
     };
-    let actor = Mini::spawn_hooked(&persistence, "a", hooks, |options| options)
+    let actor = Mini::spawn_hooked(&persistence, "a", hooks.clone(), |options| options)
         .await
         .unwrap();
     assert_eq!(actor.ask(Add(1)).await.unwrap(), 101);

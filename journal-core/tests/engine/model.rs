@@ -1,4 +1,4 @@
-//! Random histories of two actors: commands, fates of appends, troubles of journal and snapshot store, kills and
+//! Random histories of two actors: commands, deliveries, fates of appends, troubles of journal and snapshot store, kills and
 //! restarts, with retention on. Whatever happens, every answer agrees with what is stored.
 //!
 //! All runs on one thread with a paused clock, so a history is decided by its steps alone. A failure prints the shortest
@@ -14,8 +14,8 @@ use std::{
 };
 
 use journal_core::{
-    Command, Effect, Effects, ErrorKind, Handles, MemoryJournal, Operation, Outcome, PersistError,
-    Persistence, SequenceNr,
+    Backoff, Command, DeliveryId, Effect, Effects, ErrorKind, Handles, MemoryJournal, Operation, Outcome,
+    PersistError, Persistence, Redelivery, SequenceNr,
 };
 use proptest::{collection::vec, option, prelude::*, test_runner::FileFailurePersistence};
 use tokio::time::{sleep, timeout};
@@ -47,6 +47,8 @@ enum Kind {
     Wake,
     Snapshot,
     DeleteTo(u64),
+    Deliver,
+    Confirm(u64),
     Restart,
     RestartWrongly,
     Unencodable,
@@ -65,6 +67,8 @@ struct Setup {
     unknown_wait: u64,
     group_commit: bool,
     permits: usize,
+    /// At most so many unconfirmed deliveries, if any.
+    delivers: Option<usize>,
 }
 
 fn setup() -> impl Strategy<Value = Setup> {
@@ -78,6 +82,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         prop_oneof![Just(2_u64), Just(60_000)],
         any::<bool>(),
         1..3_usize,
+        option::of(prop_oneof![Just(2_usize), Just(1_000)]),
     )
         .prop_map(
             |(
@@ -90,6 +95,7 @@ fn setup() -> impl Strategy<Value = Setup> {
                 unknown_wait,
                 group_commit,
                 permits,
+                delivers,
             )| Setup {
                 snapshot_every,
                 keep,
@@ -100,6 +106,7 @@ fn setup() -> impl Strategy<Value = Setup> {
                 unknown_wait,
                 group_commit,
                 permits,
+                delivers,
             },
         )
 }
@@ -113,6 +120,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Kind::Wake),
         2 => Just(Kind::Snapshot),
         1 => (0..12_u64).prop_map(Kind::DeleteTo),
+        4 => Just(Kind::Deliver),
+        3 => (0..20_u64).prop_map(Kind::Confirm),
         1 => Just(Kind::Restart),
         1 => Just(Kind::RestartWrongly),
         1 => Just(Kind::Unencodable),
@@ -242,6 +251,8 @@ fn send(actor: &Mini, number: i64, kind: Kind, effects: &EffectLog) -> Answering
         Kind::Wake => total(actor.send(AddAndUnstash(amount))),
         Kind::Snapshot => done(actor.send(TakeSnapshot)),
         Kind::DeleteTo(to) => done(actor.send(DeleteTo(to))),
+        Kind::Deliver => total(actor.send(AddAndDeliver(amount, Parcel::Holding(amount)))),
+        Kind::Confirm(id) => done(actor.send(Confirm(vec![id]))),
         Kind::Restart => done(actor.send(Restart)),
         Kind::RestartWrongly => done(actor.send(RestartWrongly)),
         Kind::Unencodable => done(actor.send(Unencodable)),
@@ -271,6 +282,37 @@ impl EffectLog {
     }
 }
 
+/// What was sent: whose, its id, and whether it was stored by then.
+#[derive(Clone)]
+struct DeliveryLog {
+    journal: Arc<Controlled>,
+    sent: Arc<Mutex<Vec<(&'static str, u64, bool)>>>,
+}
+
+impl DeliveryLog {
+    fn hooks(&self, whose: &'static str) -> Hooks {
+        let Self { journal, sent } = self.clone();
+        let send = move |id: DeliveryId, parcel: &Parcel| {
+            let history = journal.history.lock().unwrap();
+            let index = usize::try_from(id.get() - 1).unwrap();
+            let event = history.get(&pid(whose)).and_then(|history| history.get(index));
+            let stored = event == Some(&Happened::Owed(parcel.clone()));
+            sent.lock().unwrap().push((whose, id.get(), stored));
+        };
+        Hooks {
+            send: Some(Arc::new(send)),
+            ..Hooks::default()
+        }
+    }
+
+    /// The ids that were sent, from the one at `start` on.
+    fn since(&self, start: usize, whose: &str) -> Vec<u64> {
+        let sent = self.sent.lock().unwrap();
+        let of = |(id, number, _): &(&str, u64, bool)| (*id == whose).then_some(*number);
+        sent[start..].iter().filter_map(of).collect()
+    }
+}
+
 const IDS: [&str; 2] = ["a", "b"];
 
 async fn run(setup: Setup, steps: Vec<Step>) {
@@ -285,6 +327,10 @@ async fn run(setup: Setup, steps: Vec<Step>) {
         journal: journal.clone(),
         ran: Arc::default(),
     };
+    let deliveries = DeliveryLog {
+        journal: journal.clone(),
+        sent: Arc::default(),
+    };
     let mut actors: [Option<Mini>; 2] = [None, None];
     let mut sent: [Vec<Sent>; 2] = [vec![], vec![]];
     let mut admissions = Vec::new();
@@ -295,7 +341,7 @@ async fn run(setup: Setup, steps: Vec<Step>) {
                     .as_ref()
                     .is_none_or(|actor| actor.task.is_finished())
                 {
-                    actors[actor] = spawn(&persistence, IDS[actor], &setup).await;
+                    actors[actor] = spawn(&persistence, IDS[actor], &setup, &deliveries).await;
                     admissions.extend(actors[actor].iter().map(|actor| actor.admission.clone()));
                 }
                 if let Some(live) = &actors[actor] {
@@ -338,9 +384,16 @@ async fn run(setup: Setup, steps: Vec<Step>) {
             .cloned()
             .unwrap_or_default();
         check(&history, &answers, &effects.ran.lock().unwrap());
-        let actor = Mini::spawn(&persistence, id).await.unwrap();
+        check_deliveries(&deliveries, id);
+        let start = deliveries.sent.lock().unwrap().len();
+        let actor = Mini::spawn_hooked(&persistence, id, deliveries.hooks(id), |options| {
+            options.delivers()
+        })
+        .await
+        .unwrap();
         let state = fold(&history);
         assert_eq!(actor.ask(Get).await.unwrap(), state);
+        assert_eq!(deliveries.since(start, id), unconfirmed(&history));
         assert_eq!(actor.ask(Add(1)).await.unwrap(), state + 1);
         assert_eq!(
             journal.bounds_of(id).await.highest,
@@ -363,11 +416,16 @@ async fn gone_slowly(persistence: &Persistence, id: &str) {
     }
 }
 
-async fn spawn(persistence: &Persistence, id: &str, setup: &Setup) -> Option<Mini> {
+async fn spawn(
+    persistence: &Persistence,
+    id: &'static str,
+    setup: &Setup,
+    deliveries: &DeliveryLog,
+) -> Option<Mini> {
     // In a task of its own: a journal that panics in a recovery ends only that.
-    let (persistence, id, setup) = (persistence.clone(), id.to_owned(), setup.clone());
+    let (persistence, setup, hooks) = (persistence.clone(), setup.clone(), deliveries.hooks(id));
     let spawning = tokio::runtime::Handle::current().spawn(async move {
-        Mini::spawn_with(&persistence, &id, |options| {
+        Mini::spawn_hooked(&persistence, id, hooks, |options| {
             let options = options
                 .snapshot_every(setup.snapshot_every)
                 .keep(setup.keep)
@@ -378,6 +436,17 @@ async fn spawn(persistence: &Persistence, id: &str, setup: &Setup) -> Option<Min
                 options.delete_events()
             } else {
                 options
+            };
+            let options = match setup.delivers {
+                Some(max_unconfirmed) => options.delivers().redelivery(Redelivery {
+                    backoff: Backoff {
+                        shortest: Duration::from_millis(2),
+                        longest: Duration::from_millis(5),
+                    },
+                    attempts: 4,
+                    max_unconfirmed,
+                }),
+                None => options,
             };
             if setup.strict { options.strict() } else { options }
         })
@@ -402,6 +471,7 @@ fn apply(total: i64, event: &Happened) -> i64 {
     match event {
         Happened::Added(amount) => total + amount,
         Happened::Reset => 0,
+        Happened::Owed(_) | Happened::Confirmed(_) => total,
         other => panic!("{other:?} is stored"),
     }
 }
@@ -433,7 +503,7 @@ fn check(history: &[Happened], answers: &VecDeque<(i64, Kind, Answer)>, effects:
     for (number, kind, answer) in answers {
         let amounts = match kind {
             Kind::Persist(events) => amounts(*number, *events),
-            Kind::Effect | Kind::Stash(_) | Kind::Wake => amounts(*number, 1),
+            Kind::Effect | Kind::Stash(_) | Kind::Wake | Kind::Deliver => amounts(*number, 1),
             _ => Vec::new(),
         };
         let stored: Vec<usize> = amounts.iter().filter_map(|amount| find(*amount)).collect();
@@ -476,6 +546,14 @@ fn check(history: &[Happened], answers: &VecDeque<(i64, Kind, Answer)>, effects:
             may_be_stored || stored.is_empty(),
             "{number} {kind:?} is stored, but {answer:?}"
         );
+        if matches!(kind, Kind::Deliver) {
+            // Right behind its command's event, or not at all.
+            let owed = Happened::Owed(Parcel::Holding(amounts[0]));
+            let stored_at = (1..)
+                .zip(history)
+                .find_map(|(at, event)| (*event == owed).then_some(at));
+            assert_eq!(stored_at, stored.first().map(|event| event + 1));
+        }
         if matches!(kind, Kind::Restart) {
             resets += usize::from(matches!(answer, Answer::Done));
             maybe_resets += usize::from(may_be_stored);
@@ -503,6 +581,41 @@ fn check(history: &[Happened], answers: &VecDeque<(i64, Kind, Answer)>, effects:
     }
     let stored_resets = history.iter().filter(|event| **event == Happened::Reset).count();
     assert!((resets..=maybe_resets).contains(&stored_resets));
+}
+
+/// The ids of the deliveries that are stored and not confirmed. Each is confirmed once at most.
+fn unconfirmed(history: &[Happened]) -> Vec<u64> {
+    let mut unconfirmed = Vec::new();
+    for (number, event) in (1..).zip(history) {
+        match event {
+            Happened::Owed(_) => unconfirmed.push(number),
+            Happened::Confirmed(id) => {
+                let index = unconfirmed.iter().position(|known| known == id);
+                unconfirmed.remove(index.expect("what is confirmed was unconfirmed"));
+            }
+            _ => {}
+        }
+    }
+    unconfirmed
+}
+
+/// What was sent was stored, and first in the order of its recording.
+fn check_deliveries(deliveries: &DeliveryLog, id: &str) {
+    assert!(
+        deliveries
+            .sent
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|(_, _, stored)| *stored)
+    );
+    let mut first = Vec::new();
+    for number in deliveries.since(0, id) {
+        if !first.contains(&number) {
+            first.push(number);
+        }
+    }
+    assert!(first.is_sorted(), "{id}: {first:?}");
 }
 
 proptest! {
