@@ -24,7 +24,7 @@ const LIFE: Incarnation = Incarnation::from_bytes(*b"sixteen bytes...");
 /// Directories without files, which git does not keep; one a line.
 const EMPTY: &str = "empty-directories";
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-v1")
 }
 
@@ -126,12 +126,16 @@ fn copy_files(from: &Path, to: &Path) {
 fn fixtures() -> PathBuf {
     static WRITTEN: OnceLock<()> = OnceLock::new();
     WRITTEN.get_or_init(|| {
-        let asked_for = env::var_os("JOURNAL_WRITE_FIXTURES").is_some_and(|asked| asked == "1");
-        if asked_for && !root().exists() {
+        if is_to_be_written(&root()) {
             std::thread::spawn(|| write(&root())).join().unwrap();
         }
     });
     root()
+}
+
+pub(crate) fn is_to_be_written(fixtures: &Path) -> bool {
+    let asked_for = env::var_os("JOURNAL_WRITE_FIXTURES").is_some_and(|asked| asked == "1");
+    asked_for && !fixtures.exists()
 }
 
 #[derive(Debug)]

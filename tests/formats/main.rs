@@ -1,5 +1,6 @@
 //! What version 1 of each format wrote, in `tests/fixtures/format-v1`, is read by this build: the embedded journal's
-//! directory with its snapshots, snapshot files, and the envelopes of states.
+//! directory with its snapshots, snapshot files, and the envelopes of states; what came later in that version stands
+//! beside it.
 //!
 //! `JOURNAL_WRITE_FIXTURES=1 cargo test --test formats` writes the fixtures where they are missing and never replaces
 //! them: once, when a format changes, under the new format's name.
@@ -10,6 +11,7 @@
 )]
 
 mod account;
+mod deliveries;
 mod fixture;
 
 use actor_journal::{
