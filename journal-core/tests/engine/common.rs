@@ -27,7 +27,7 @@ use tokio::{
     runtime::Handle,
     sync::{Semaphore, mpsc, oneshot},
     task::JoinHandle,
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 /// What happens to one append.
@@ -938,11 +938,16 @@ impl Mini {
 
     /// The next delivery.
     pub(crate) async fn delivery(&mut self) -> (u64, Parcel) {
-        loop {
-            if let Told::Delivery(id, parcel) = self.told.recv().await.expect("the delivery comes") {
-                return (id, parcel);
+        let next = async {
+            loop {
+                if let Told::Delivery(id, parcel) = self.told.recv().await.expect("the actor lives") {
+                    return (id, parcel);
+                }
             }
-        }
+        };
+        timeout(Duration::from_secs(30), next)
+            .await
+            .expect("the delivery comes")
     }
 
     /// The deliveries that were sent and not looked at yet.

@@ -11,7 +11,7 @@ use journal_core::{
 };
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
 use crate::common::*;
@@ -62,8 +62,10 @@ async fn sent(actor: &mut Mini, number: usize) -> Vec<(u64, u64)> {
     sent
 }
 
+/// The test's clock is paused.
 async fn nothing_is_sent(actor: &mut Mini) {
-    assert!(timeout(HOUR, actor.delivery()).await.is_err());
+    sleep(HOUR).await;
+    assert_eq!(actor.deliveries(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,12 +318,7 @@ async fn what_is_recorded_with_a_stop_is_sent_before_it() {
     actor.ask(Stop).await.unwrap();
     assert_eq!(actor.delivery().await, (1, parcel(1)));
     (&mut actor.task).await.unwrap().unwrap();
-    nothing_is_sent_by_the_dead(&mut actor).await;
-}
-
-async fn nothing_is_sent_by_the_dead(actor: &mut Mini) {
-    sleep(HOUR).await;
-    assert_eq!(actor.deliveries(), []);
+    nothing_is_sent(&mut actor).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -392,9 +389,9 @@ async fn a_fenced_actor_sends_nothing_more() {
         assert_eq!(actor.delivery().await, (1, parcel(1)));
         journal.fate(fate.clone());
         drop(actor.ask(Deliver(vec![parcel(2)])).await);
-        nothing_is_sent_by_the_dead(&mut actor).await;
+        nothing_is_sent(&mut actor).await;
         (&mut actor.task).await.unwrap().unwrap_err();
-        nothing_is_sent_by_the_dead(&mut actor).await;
+        nothing_is_sent(&mut actor).await;
     }
 }
 
@@ -499,7 +496,10 @@ async fn a_recovery_takes_more_than_may_be_unconfirmed_by_now() {
     let journal = Controlled::open();
     let persistence = on_this_runtime(Persistence::builder(journal.clone()));
     let actor = delivering(&persistence).await;
-    actor.ask(Deliver(vec![parcel(1), parcel(2)])).await.unwrap();
+    actor
+        .ask(Deliver(vec![parcel(1), parcel(2), parcel(3)]))
+        .await
+        .unwrap();
     actor.end().await.unwrap();
     let mut actor = Mini::spawn_with(&persistence, "a", |options| {
         options.delivers().redelivery(Redelivery {
@@ -509,9 +509,12 @@ async fn a_recovery_takes_more_than_may_be_unconfirmed_by_now() {
     })
     .await
     .unwrap();
-    assert_eq!(sent(&mut actor, 2).await, [(1, 0), (2, 0)]);
-    actor.ask(Deliver(vec![parcel(3)])).await.unwrap_err();
-    actor.ask(Exchange(vec![1, 2], vec![parcel(3)])).await.unwrap();
+    assert_eq!(sent(&mut actor, 3).await, [(1, 0), (2, 0), (3, 0)]);
+    actor.ask(Deliver(vec![parcel(4)])).await.unwrap_err();
+    // Also where too many are left.
+    actor.ask(Confirm(vec![1])).await.unwrap();
+    actor.ask(Exchange(vec![2], vec![parcel(4)])).await.unwrap_err();
+    actor.ask(Exchange(vec![2, 3], vec![parcel(4)])).await.unwrap();
 }
 
 #[tokio::test]
