@@ -1,16 +1,24 @@
 //! A delivery is recorded with its command's events, sent once they are durable, and again until its confirmation is
 //! durable too.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use journal_core::{
-    AtomicWrite, Backoff, CodecId, DeliveryId, EncodedEvent, ErrorKind, Journal, Manifest, MemoryJournal,
-    Operation, PersistError, Persistence, Persistent, RecoveryError, Redelivery, SequenceNr, Signal,
-    Timestamp, WriterId,
+    AtomicWrite, Backoff, CodecId, Command, DeliveryId, EncodedEvent, ErrorKind, Handles, Journal, Manifest,
+    MemoryJournal, Operation, Options, PersistError, Persistence, Persistent, RecoveryError, Redelivery,
+    SequenceNr, Signal, Timestamp, WriterId,
+    adapter::{self, BoxedCommand, Engine},
 };
 use tokio::{
     runtime::Handle,
+    sync::{
+        mpsc::{UnboundedReceiver, unbounded_channel},
+        oneshot,
+    },
     time::{Instant, sleep},
 };
 
@@ -303,7 +311,7 @@ async fn what_is_recorded_last_is_sent_also_when_the_actor_ends_right_after() {
     let persistence = on_this_runtime(Persistence::builder(journal.clone()));
     let mut actor = delivering(&persistence).await;
     drop(actor.send(Deliver(vec![parcel(1)])));
-    let mut told = std::mem::replace(&mut actor.told, tokio::sync::mpsc::unbounded_channel().1);
+    let mut told = std::mem::replace(&mut actor.told, unbounded_channel().1);
     actor.end().await.unwrap();
     gone(&persistence, "a").await;
     assert_eq!(deliveries(&mut told), [(1, parcel(1))]);
@@ -873,6 +881,98 @@ async fn a_confirmation_by_the_receiver_of_the_first_sending_is_not_lost() {
     actor.end().await.unwrap();
     let actor = Mini::spawn(&persistence, "a").await.unwrap();
     assert_eq!(actor.ask(Get).await.unwrap(), 0);
+}
+
+/// Keeps what the model is told, as an adapter does whose model is on another thread.
+#[derive(Clone, Default)]
+struct Later(Arc<Mutex<Vec<adapter::Told<Summing>>>>);
+
+impl adapter::Listener<Summing> for Later {
+    fn wake(&self) {}
+
+    fn tell(&self, told: adapter::Told<Summing>) {
+        self.0.lock().unwrap().push(told);
+    }
+}
+
+impl Later {
+    /// The ids that are sent if the model hears now.
+    fn hear(&self, model: &mut Direct) -> Vec<u64> {
+        for told in std::mem::take(&mut *self.0.lock().unwrap()) {
+            told.to(&model.summing);
+        }
+        let sent = deliveries(&mut model.told);
+        sent.into_iter().map(|(id, _)| id).collect()
+    }
+}
+
+struct Direct {
+    summing: Summing,
+    told: UnboundedReceiver<Told>,
+}
+
+impl Direct {
+    fn new() -> Self {
+        let (told, hears) = unbounded_channel();
+        let hooks = Hooks::default();
+        Self {
+            summing: Summing { told, hooks },
+            told: hears,
+        }
+    }
+
+    async fn ask<C: Command>(&self, engine: &mut Engine<Summing>, command: C) -> C::Reply
+    where
+        Summing: Handles<C>,
+    {
+        let (port, reply) = oneshot::channel();
+        engine.push(BoxedCommand::new(command, port));
+        engine.run(&self.summing).await.unwrap();
+        reply.await.unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_overtaken_on_its_way_to_the_model_is_not_sent() {
+    let journal = Controlled::open();
+    let persistence = on_this_runtime(Persistence::builder(journal.clone()));
+    let (mut model, later) = (Direct::new(), Later::default());
+    let options = Options::default().delivers().redelivery(WAITS);
+    let recover = async || {
+        let admission = options.admission();
+        Engine::recover("a", options.clone(), &persistence, admission, later.clone())
+            .await
+            .unwrap()
+    };
+    let mut engine = recover().await;
+    // By its confirmation.
+    model
+        .ask(&mut engine, Deliver(vec![parcel(1), parcel(2)]))
+        .await
+        .unwrap();
+    model.ask(&mut engine, Confirm(vec![1])).await.unwrap();
+    others_run().await;
+    assert_eq!(later.hear(&mut model), [2]);
+    sleep(Duration::from_secs(6)).await;
+    model.ask(&mut engine, Confirm(vec![2])).await.unwrap();
+    assert!(later.hear(&mut model).is_empty());
+    // By the end of its actor: the next life sends it again, the first time excepted.
+    model.ask(&mut engine, Deliver(vec![parcel(3)])).await.unwrap();
+    assert_eq!(later.hear(&mut model), [5]);
+    sleep(Duration::from_secs(6)).await;
+    model.ask(&mut engine, Deliver(vec![parcel(4)])).await.unwrap();
+    drop(engine);
+    gone(&persistence, "a").await;
+    assert_eq!(later.hear(&mut model), [6]);
+    // By another writer.
+    let mut engine = recover().await;
+    others_run().await;
+    assert_eq!(later.hear(&mut model), [5, 6]);
+    sleep(Duration::from_secs(6)).await;
+    journal.fate(Fate::StoredThenFenced);
+    model.ask(&mut engine, Deliver(vec![parcel(5)])).await.unwrap();
+    others_run().await;
+    assert!(later.hear(&mut model).is_empty());
 }
 
 #[test]
