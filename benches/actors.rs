@@ -30,8 +30,7 @@ use std::{
 use actor_journal::{
     Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, Effect, Effects, Event,
     EventSerializer, EventSourced, EventStream, Handles, Journal, JournalError, JournalInfo, MemoryJournal,
-    MessagePack, PersistError, Persistence, PersistenceId, PersistentActor, ReplayRange, SequenceNr,
-    Timestamp, WriterId,
+    MessagePack, PersistError, Persistence, PersistenceId, ReplayRange, SequenceNr, Timestamp, WriterId,
     actix::{Durable, PersistentActor, PersistentAddr, SpawnPersistent as _, actix as ax},
     embedded::EmbeddedJournal,
     persistent,
