@@ -286,8 +286,10 @@ impl EffectLog {
 #[derive(Clone)]
 struct DeliveryLog {
     journal: Arc<Controlled>,
-    sent: Arc<Mutex<Vec<(&'static str, u64, bool)>>>,
+    sent: Arc<Mutex<Vec<Sent>>>,
 }
+
+type Sent = (&'static str, u64, bool);
 
 impl DeliveryLog {
     fn hooks(&self, whose: &'static str) -> Hooks {
