@@ -1,10 +1,11 @@
 //! What a case of the adapter contract drives.
 
+mod history;
 mod model;
 
 use std::{
     any::type_name,
-    fmt,
+    env, fmt,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -18,6 +19,7 @@ use journal_core::{
     Persistent, RecoveryError, ReplayRange, SelectionCriteria, SnapshotStore,
 };
 
+pub(crate) use history::{Answer, History, Stores};
 pub(crate) use model::*;
 pub use model::{Sum, Tallied, Tally};
 
@@ -79,7 +81,7 @@ pub trait AdapterHarness: 'static {
     /// Returns when it has ended for good.
     fn ended(actor: Self::Ref) -> impl Future<Output = ()> + 'static;
 
-    /// How long a case may take, 60 seconds unless overridden.
+    /// How long a case may take, 60 seconds unless overridden; ten times as long with `JOURNAL_FULL=1`.
     #[must_use]
     fn deadline() -> Duration {
         Duration::from_secs(60)
@@ -170,11 +172,39 @@ impl<H: AdapterHarness> AdapterUnderTest<H> {
 
     /// From now on, this many actors recover at once.
     pub(crate) fn permit_recoveries(&mut self, permits: usize) {
+        self.opened.persistence = self.another_persistence(permits);
+    }
+
+    /// Of the same stores, with an own registry and own permits.
+    pub(crate) fn another_persistence(&self, permits: usize) -> Persistence {
         let Opened {
             journal, snapshots, ..
         } = &self.opened;
         let builder = Persistence::builder(journal.clone()).snapshots(snapshots.clone());
-        self.opened.persistence = built(builder.recovery_permits(permits));
+        built(builder.recovery_permits(permits))
+    }
+
+    /// From now on, nobody can keep a snapshot.
+    pub(crate) fn without_snapshots(&mut self) {
+        self.opened.persistence = built(Persistence::builder(self.opened.journal.clone()));
+    }
+
+    /// Puts the stores, with what they hold, under new control.
+    pub(crate) fn renew(&mut self, permits: usize) {
+        self.opened.journal = Arc::new(ControlledJournal::new(self.opened.journal.shared()));
+        self.opened.snapshots = Arc::new(ControlledSnapshots::new(self.opened.snapshots.shared()));
+        self.permit_recoveries(permits);
+    }
+
+    pub(crate) fn available_permits(&self) -> usize {
+        self.opened.persistence.available_permits()
+    }
+
+    /// Returns once this many recoveries could start.
+    pub(crate) async fn permits_are_back(&self, permits: usize) {
+        while self.available_permits() != permits {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     pub(crate) async fn try_spawn(&self, persistent: &Persistent<Tally>) -> Result<Actor<H>, RecoveryError> {
@@ -194,13 +224,23 @@ impl<H: AdapterHarness> AdapterUnderTest<H> {
         Actor(spawned.await)
     }
 
+    /// On another persistence than the other actors.
+    pub(crate) async fn spawn_on(&self, persistence: &Persistence, persistent: &Persistent<Tally>) -> Actor<H> {
+        let spawned = self.harness.spawn(persistent.clone(), persistence).await;
+        Actor(spawned.unwrap_or_else(|error| panic!("a spawn failed: {error}")))
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         self.opened.persistence.is_live(&id(ID))
     }
 
     /// Waits until nothing of the actor is left: it has ended, and all that it handed over is done.
     pub(crate) async fn gone(&self) {
-        while self.is_live() {
+        self.id_is_free(ID).await;
+    }
+
+    pub(crate) async fn id_is_free(&self, of: &str) {
+        while self.opened.persistence.is_live(&id(of)) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -276,6 +316,10 @@ impl<H: AdapterHarness> Actor<H> {
         const LAST: u32 = u32::MAX;
         self.tell(Note(LAST));
         hears.handled(LAST).await;
+    }
+
+    pub(crate) fn ending(&self) -> Begun<()> {
+        Begun::new(H::ended(self.0.clone()))
     }
 
     pub(crate) fn stopping(&self) -> Begun<()> {
@@ -377,6 +421,11 @@ pub(crate) async fn a_while() {
     tokio::time::sleep(A_WHILE).await;
 }
 
+/// Whether `JOURNAL_FULL=1` wants long rounds.
+pub(crate) fn is_full() -> bool {
+    env::var_os("JOURNAL_FULL").is_some_and(|full| full == "1")
+}
+
 type Creation<H> = Pin<Box<dyn Future<Output = Result<AdapterUnderTest<H>, Absent>>>>;
 
 /// Runs one case on the harness and the stores that `create` makes; for tests of the suite itself.
@@ -408,7 +457,7 @@ impl<H: AdapterHarness + Default, S: AdapterStores> Pairing for (H, S) {
 
 /// Runs the case of this name as the test that the macro expanded.
 pub fn test_adapter<P: Pairing>(case: &str, module_path: &str, test: &str) {
-    let deadline = P::Harness::deadline();
+    let deadline = P::Harness::deadline() * if is_full() { 10 } else { 1 };
     let subject = Subject::new(
         type_name::<(P::Harness, P::Stores)>(),
         module_path,

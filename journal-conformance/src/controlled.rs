@@ -2,7 +2,7 @@
 //! record of what came. They wrap any backend, so that what is stored is really stored.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -64,7 +64,8 @@ impl Gate {
 
     /// Whoever waits goes on, and nobody waits any more.
     pub fn open(&self) {
-        self.permits.add_permits(OPEN);
+        self.permits
+            .add_permits(OPEN.saturating_sub(self.permits.available_permits()));
     }
 
     /// This many calls go on, present ones first.
@@ -112,14 +113,21 @@ pub struct ControlledJournal {
     inner: Arc<dyn Journal>,
     /// Each append passes it, before its fate is decided.
     pub appends: Gate,
+    /// Each append that is stored passes it, before it is acknowledged.
+    pub acknowledgements: Gate,
     /// Each claim passes it.
     pub claims: Gate,
     down: AtomicBool,
     fates: Mutex<VecDeque<Fate>>,
+    failing_deletions: AtomicUsize,
     /// When each claim was asked for.
     claimed: Mutex<Vec<Instant>>,
     /// The atomic writes of each append.
     sizes: Mutex<Vec<usize>>,
+    /// Whose events are durable up to where, as far as anyone was told.
+    durable: Mutex<HashMap<PersistenceId, SequenceNr>>,
+    /// What was read.
+    replays: Mutex<Vec<ReplayRange>>,
 }
 
 impl ControlledJournal {
@@ -128,11 +136,15 @@ impl ControlledJournal {
         Self {
             inner,
             appends: Gate::new(),
+            acknowledgements: Gate::new(),
             claims: Gate::new(),
             down: AtomicBool::new(false),
             fates: Mutex::default(),
+            failing_deletions: AtomicUsize::new(0),
             claimed: Mutex::default(),
             sizes: Mutex::default(),
+            durable: Mutex::default(),
+            replays: Mutex::default(),
         }
     }
 
@@ -141,14 +153,50 @@ impl ControlledJournal {
         &*self.inner
     }
 
+    /// The journal behind it, to be put under the control of another.
+    pub fn shared(&self) -> Arc<dyn Journal> {
+        self.inner.clone()
+    }
+
     /// What happens to the next append that has no fate yet.
     pub fn fate(&self, fate: Fate) {
         locked(&self.fates).push_back(fate);
     }
 
-    /// While it is down, claims fail.
+    /// While it is down, claims fail, and appends that have no fate.
     pub fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// The next `deletions` fail.
+    pub fn fail_deletions(&self, deletions: usize) {
+        self.failing_deletions.store(deletions, Ordering::SeqCst);
+    }
+
+    /// Nothing is held back any more, and nothing fails.
+    pub fn calm(&self) {
+        locked(&self.fates).clear();
+        self.fail_deletions(0);
+        self.set_down(false);
+        for gate in [&self.appends, &self.acknowledgements, &self.claims] {
+            gate.open();
+        }
+    }
+
+    /// The newest event of `id` that was acknowledged, or that a claim has found: nothing beyond it may be seen.
+    pub fn durable(&self, id: &PersistenceId) -> SequenceNr {
+        locked(&self.durable).get(id).copied().unwrap_or(SequenceNr::ZERO)
+    }
+
+    fn is_durable(&self, id: &PersistenceId, up_to: SequenceNr) {
+        let mut durable = locked(&self.durable);
+        let newest = durable.entry(id.clone()).or_insert(up_to);
+        *newest = up_to.max(*newest);
+    }
+
+    /// The ranges that were replayed so far.
+    pub fn replays(&self) -> Vec<ReplayRange> {
+        locked(&self.replays).clone()
     }
 
     /// How many claims were asked for.
@@ -183,7 +231,13 @@ impl ControlledJournal {
     ) -> Result<Appended, JournalError> {
         let lost = JournalError::unknown(ErrorKind::Timeout, Operation::Append, "the test lost the answer");
         match fate {
-            None => self.inner.append(claim, expected, writes).await,
+            None if self.down.load(Ordering::SeqCst) => Err(down(Operation::Append)),
+            None => {
+                let appended = self.inner.append(claim, expected, writes).await?;
+                self.acknowledgements.pass().await;
+                self.is_durable(claim.id(), appended.last);
+                Ok(appended)
+            }
             Some(Fate::NotStored(kind)) => Err(JournalError::not_stored(
                 kind,
                 Operation::Append,
@@ -203,6 +257,10 @@ impl ControlledJournal {
     }
 }
 
+fn down(operation: Operation) -> JournalError {
+    JournalError::not_stored(ErrorKind::Unavailable, operation, "the test took the journal down")
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -219,13 +277,11 @@ impl Journal for ControlledJournal {
         locked(&self.claimed).push(Instant::now());
         self.claims.pass().await;
         if self.down.load(Ordering::SeqCst) {
-            return Err(JournalError::not_stored(
-                ErrorKind::Unavailable,
-                Operation::Claim,
-                "the test took the journal down",
-            ));
+            return Err(down(Operation::Claim));
         }
-        self.inner.claim(id, writer).await
+        let claim = self.inner.claim(id, writer).await?;
+        self.is_durable(id, claim.highest());
+        Ok(claim)
     }
     async fn append(
         &self,
@@ -238,8 +294,15 @@ impl Journal for ControlledJournal {
     }
     async fn append_group(&self, parts: &mut [AppendPart]) {
         let fates = join_all(parts.iter().map(|part| self.pass(&part.writes))).await;
-        if fates.iter().all(Option::is_none) {
-            return self.inner.append_group(parts).await;
+        if fates.iter().all(Option::is_none) && !self.down.load(Ordering::SeqCst) {
+            self.inner.append_group(parts).await;
+            self.acknowledgements.pass().await;
+            for part in parts {
+                if let Some(Ok(appended)) = &part.result {
+                    self.is_durable(part.claim.id(), appended.last);
+                }
+            }
+            return;
         }
         for (part, fate) in parts.iter_mut().zip(fates) {
             let writes = part.writes.clone();
@@ -250,9 +313,18 @@ impl Journal for ControlledJournal {
         self.inner.bounds(id).await
     }
     fn replay(&self, id: &PersistenceId, range: ReplayRange) -> EventStream {
+        locked(&self.replays).push(range);
         self.inner.replay(id, range)
     }
     async fn delete_to(&self, id: &PersistenceId, deletion: Deletion) -> Result<SequenceNr, JournalError> {
+        let one_less = |failing: usize| failing.checked_sub(1);
+        if self
+            .failing_deletions
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+            .is_ok()
+        {
+            return Err(down(Operation::DeleteTo));
+        }
         self.inner.delete_to(id, deletion).await
     }
     async fn purge(&self, id: &PersistenceId) -> Result<(), JournalError> {
@@ -271,13 +343,15 @@ impl Journal for ControlledJournal {
 pub enum SnapshotTrouble {
     /// A save fails; nothing is saved.
     SaveFails,
+    /// A deletion fails; nothing is deleted.
+    DeleteFails,
     /// A load fails.
     LoadFails,
     /// A load gives the newest with a payload that is not what was saved.
     LoadIsGarbled,
 }
 
-/// A snapshot store whose saves and loads the test decides.
+/// A snapshot store whose answers the test decides.
 #[derive(Debug)]
 pub struct ControlledSnapshots {
     inner: Arc<dyn SnapshotStore>,
@@ -293,7 +367,12 @@ impl ControlledSnapshots {
         }
     }
 
-    /// What happens to the next save or load.
+    /// The store behind it, to be put under the control of another.
+    pub fn shared(&self) -> Arc<dyn SnapshotStore> {
+        self.inner.clone()
+    }
+
+    /// What happens to the next call that this can happen to.
     pub fn trouble(&self, trouble: SnapshotTrouble) {
         locked(&self.troubles).push(trouble);
     }
@@ -340,6 +419,9 @@ impl SnapshotStore for ControlledSnapshots {
         id: &PersistenceId,
         criteria: SelectionCriteria,
     ) -> Result<(), SnapshotError> {
+        if self.strikes(SnapshotTrouble::DeleteFails) {
+            return Err(SnapshotError::new("delete", "the test refused it"));
+        }
         self.inner.delete_matching(id, criteria).await
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use journal_core::{
     Command, Effect, Effects, EncodedEvent, Event, EventSerializer, EventSourced, Handles, MessagePack,
-    PersistError, Persistent, SequenceNr, Signal, Timestamp, persistent,
+    PersistError, PersistenceId, Persistent, Record, RecoveryError, SequenceNr, Signal, Timestamp, persistent,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -15,6 +15,16 @@ pub struct Tally {
     signals: UnboundedSender<Signal>,
     effects: UnboundedSender<i64>,
     handled: UnboundedSender<u32>,
+    once_recovered: OnceRecovered,
+}
+
+/// What a [`Tally`] does after each recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnceRecovered {
+    Nothing,
+    /// It adds this.
+    Adds(i64),
+    Panics,
 }
 
 /// What happened to a [`Tally`].
@@ -58,6 +68,14 @@ impl EventSourced for Tally {
             Tallied::Cleared => *state = Sum::default(),
             Tallied::Poison => panic!("apply panics, as the case wants"),
             Tallied::Unencodable => {}
+        }
+    }
+
+    fn recovered(&self, _: &Sum) -> Effect<Self> {
+        match self.once_recovered {
+            OnceRecovered::Nothing => self.none(),
+            OnceRecovered::Adds(number) => self.persist(Tallied::Added(number)),
+            OnceRecovered::Panics => panic!("recovered panics, as the case wants"),
         }
     }
 
@@ -141,10 +159,21 @@ commands! {
         model.persist(Tallied::Added(1_000)).then_reply(|_| panic!("the reply panics, as the case wants"));
     Stop -> Reply = |model, _state, Stop|
         model.persist(Tallied::Added(0)).then_stop().then_reply(|sum| Ok(sum.total));
+    AddAndStop(i64) -> Reply = |model, _state, AddAndStop(number)|
+        model.persist(Tallied::Added(number)).then_stop().then_reply(|sum| Ok(sum.total));
+    Unknown -> () = |model, _state, Unknown| model.unhandled();
     /// Stashed until the total is reached; the case hears whenever it is looked at.
     WaitFor(u32, i64) -> Reply = |model, state, WaitFor(label, total)| {
         model.note(label);
         if state.total < total { model.stash(WaitFor(label, total)) } else { model.reply(Ok(state.total)) }
+    };
+    /// Stashed when it is looked at for the first time.
+    AddLater(i64, bool) -> Reply = |model, _state, AddLater(number, again)| {
+        if again {
+            model.persist(Tallied::Added(number)).then_reply(|sum| Ok(sum.total))
+        } else {
+            model.stash(AddLater(number, true))
+        }
     };
     AddAndUnstash(i64) -> Reply = |model, _state, AddAndUnstash(number)|
         model.persist(Tallied::Added(number)).then_unstash_all().then_reply(|sum| Ok(sum.total));
@@ -173,6 +202,11 @@ pub(crate) struct Hears {
 
 /// An actor to be spawned, and what is heard of it.
 pub(crate) fn tally(id: &str) -> (Persistent<Tally>, Hears) {
+    tally_that(OnceRecovered::Nothing, id)
+}
+
+/// One that does this after each recovery.
+pub(crate) fn tally_that(once_recovered: OnceRecovered, id: &str) -> (Persistent<Tally>, Hears) {
     let (signals, hears_signals) = unbounded_channel();
     let (effects, hears_effects) = unbounded_channel();
     let (handled, hears_handled) = unbounded_channel();
@@ -180,6 +214,7 @@ pub(crate) fn tally(id: &str) -> (Persistent<Tally>, Hears) {
         signals,
         effects,
         handled,
+        once_recovered,
     };
     let hears = Hears {
         signals: hears_signals,
@@ -229,6 +264,15 @@ impl Hears {
         .await
     }
 
+    /// Why the next recovery failed.
+    pub(crate) async fn failed_recovery(&mut self) -> Arc<RecoveryError> {
+        self.signal(|signal| match signal {
+            Signal::RecoveryFailed(error) => Some(error.clone()),
+            _ => None,
+        })
+        .await
+    }
+
     /// All signals so far.
     pub(crate) fn signals(&mut self) -> Vec<Signal> {
         std::iter::from_fn(|| self.signals.try_recv().ok()).collect()
@@ -247,6 +291,16 @@ impl Hears {
         }
         labels
     }
+}
+
+/// The numbers that were added, in order.
+pub(crate) fn decoded(id: &PersistenceId, records: &[Record]) -> Vec<i64> {
+    let events = EventSerializer::new(Arc::new(MessagePack)).expect("the event has a version");
+    let decoded = records.iter().map(|record| match events.decode(id, record) {
+        Ok(Tallied::Added(number)) => number,
+        other => panic!("{id} has stored at {}: {other:?}", record.sequence_nr),
+    });
+    decoded.collect()
 }
 
 /// As an actor stores it.

@@ -26,6 +26,7 @@ mod panics;
 mod recovery;
 mod replies;
 mod retention;
+mod schedules;
 mod snapshots;
 mod stash;
 mod stop;
@@ -136,6 +137,9 @@ macro_rules! __adapter_cases {
                 leaves_exactly_what_it_should,
                 leaves_exactly_what_it_should_where_writes_pass_its_multiples,
                 keeps_all_events_unless_told_otherwise,
+            }
+            schedules {
+                leave_no_message_without_its_one_true_answer,
             }
         }
     };
