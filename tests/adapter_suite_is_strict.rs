@@ -74,6 +74,7 @@ caught! {
         "effects::are_done_before_their_reply",
         "stop::that_is_handled_refuses_what_follows",
         "kill::loses_nothing_that_was_handled",
+        "schedules::leave_no_message_without_its_one_true_answer",
     ],
     a_lost_queue LosesQueuedCommands ByAnAssertion ["failure::spares_commands_not_yet_handled"],
     a_lost_stash RestartsInsteadOfRecovering ByAnAssertion ["stash::survives_a_failed_write_in_order"],
@@ -102,6 +103,35 @@ caught! {
     a_registry_of_its_own SharesNothing ByAnAssertion [
         "identity::lives_once",
         "identity::of_many_spawned_at_once_lives_once",
-        "recovery::of_a_thousand_actors_stays_within_the_permits",
+        "permits::bound_how_many_of_ten_thousand_recover_at_once",
+    ],
+    a_black_hole KeepsWhatWaited ByTheDeadline ["recovery::that_fails_answers_what_waits"],
+    a_recovery_that_cannot_be_stopped RecoversToTheEnd ByTheDeadline [
+        "permits::are_not_kept_from_others_by_a_stop_in_the_queue",
+        "permits::are_given_back_by_a_stop_while_recovering",
+    ],
+    a_recovery_that_outlives_its_actor RecoversOnItsOwn ByTheDeadline [
+        "permits::are_not_kept_from_others_by_a_kill_in_the_queue",
+        "permits::are_given_back_by_a_kill_while_recovering",
+    ],
+    a_recovery_that_commands_begin_anew RecoversAnewWithEachCommand ByTheDeadline [
+        "recovery::that_hangs_times_out_whatever_commands_come",
+    ],
+    a_restart_without_hope TriesWhatCannotWork ByTheDeadline ["recovery::of_options_that_cannot_work_ends_the_actor"],
+    an_actor_that_gives_up GivesUp ByTheDeadline ["outage::is_survived_by_every_actor"],
+    a_passivation_for_good PassivatesForGood ByAnAssertion [
+        "passivation::ends_an_idle_actor_until_the_next_command",
+        "passivation::ends_an_actor_that_was_never_used",
+    ],
+    an_actor_that_never_goes PassivatesNever ByTheDeadline [
+        "passivation::ends_an_idle_actor_until_the_next_command",
+        "passivation::ends_an_actor_that_was_never_used",
+    ],
+    a_passivation_of_the_busy PassivatesTheBusy ByAnAssertion [
+        "passivation::waits_for_the_stash",
+        "passivation::spares_an_actor_in_use",
+    ],
+    a_race_with_passivation LosesWhatRacesWithPassivation ByAnAssertion [
+        "passivation::loses_and_doubles_nothing_in_a_flood",
     ],
 }

@@ -225,9 +225,12 @@ impl<H: AdapterHarness> AdapterUnderTest<H> {
     }
 
     /// On another persistence than the other actors.
-    pub(crate) async fn spawn_on(&self, persistence: &Persistence, persistent: &Persistent<Tally>) -> Actor<H> {
-        let spawned = self.harness.spawn(persistent.clone(), persistence).await;
-        Actor(spawned.unwrap_or_else(|error| panic!("a spawn failed: {error}")))
+    pub(crate) async fn spawn_instant_on(
+        &self,
+        persistence: &Persistence,
+        persistent: &Persistent<Tally>,
+    ) -> Actor<H> {
+        Actor(self.harness.spawn_instant(persistent.clone(), persistence).await)
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -237,6 +240,13 @@ impl<H: AdapterHarness> AdapterUnderTest<H> {
     /// Waits until nothing of the actor is left: it has ended, and all that it handed over is done.
     pub(crate) async fn gone(&self) {
         self.id_is_free(ID).await;
+    }
+
+    /// Waits until an actor has this id, though it may still recover.
+    pub(crate) async fn is_taken(&self, of: &str) {
+        while !self.opened.persistence.is_live(&id(of)) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     pub(crate) async fn id_is_free(&self, of: &str) {
@@ -413,6 +423,15 @@ impl<T> Future for Begun<T> {
 impl<T> fmt::Debug for Begun<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Begun").finish_non_exhaustive()
+    }
+}
+
+/// The actor never got to the command, and says so.
+pub(crate) fn assert_not_done(answer: &Result<Reply, Closed>) {
+    match answer {
+        Err(Closed) => {}
+        Ok(Err(error)) => assert_eq!(error.outcome(), journal_core::Outcome::NotStored, "{error}"),
+        Ok(Ok(total)) => panic!("it was done: {total}"),
     }
 }
 

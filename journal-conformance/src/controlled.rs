@@ -258,7 +258,11 @@ impl ControlledJournal {
 }
 
 fn down(operation: Operation) -> JournalError {
-    JournalError::not_stored(ErrorKind::Unavailable, operation, "the test took the journal down")
+    JournalError::not_stored(
+        ErrorKind::Unavailable,
+        operation,
+        "the test took the journal down",
+    )
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

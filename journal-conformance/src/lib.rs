@@ -37,6 +37,11 @@
 //! A case that a capability rules out says `not applicable` and why; one whose engine is absent says `ignored` and why.
 //! `JOURNAL_REQUIRE=kafka,cassandra` turns the absence of these engines into a failure. A case that hangs fails at its
 //! deadline. One suite per module; a second one in the same file goes into a `mod` of its own.
+//!
+//! The cases of random schedules print their seed: `JOURNAL_SEED=7 cargo test schedules` begins with schedule 7.
+//! `JOURNAL_FULL=1` runs over a thousand.
+//!
+#![doc = include_str!("../docs.md")]
 
 mod adapter;
 mod cases;

@@ -91,7 +91,7 @@ impl Drop for Life {
         if let Some(redeliveries) = &self.0.redeliveries {
             redeliveries.end();
         }
-        self.0.registration.retire();
+        self.0.retire();
     }
 }
 
@@ -124,6 +124,11 @@ impl Actor {
             redeliveries,
             registration,
         })
+    }
+
+    /// The actor is gone, or as good as: successors wait instead of being refused.
+    pub(crate) fn retire(&self) {
+        self.registration.retire();
     }
 
     /// Makes the adapter look at the engine: it broke, or its stop is due.

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use futures_util::future::BoxFuture;
@@ -58,6 +58,8 @@ pub struct Engine<A: EventSourced> {
     hook_is_due: bool,
     since: Since,
     recovered_to: SequenceNr,
+    /// It has recovered or handled something since it was last asked whether it was idle.
+    used: bool,
 }
 
 /// What came last. A failure right after a recovery is none that the next recovery would mend.
@@ -196,6 +198,7 @@ impl<A: EventSourced> Engine<A> {
                     stopping: false,
                     hook_is_due: false,
                     since: Since::Start,
+                    used: true,
                     options,
                 };
                 engine.begin(snapshot, replayed);
@@ -250,6 +253,7 @@ impl<A: EventSourced> Engine<A> {
 
     /// Does what the model decided: encode and check, apply, reply and outer stage of the effects, snapshot, enqueue.
     pub fn enact(&mut self, decision: Decision<A>) {
+        self.used = true;
         match decision.0 {
             Handled::Panicked { reply, message } => self.panicked(reply, message),
             Handled::Stashed { command, also } => {
@@ -350,6 +354,28 @@ impl<A: EventSourced> Engine<A> {
         async move { cell.idle().await }
     }
 
+    /// Whether it handled nothing since the last call, and nothing waits: no command, stashed or on its way, no reply, no
+    /// write, no snapshot. For adapters, to be asked once per [`Options::idle_limit`]: then an actor is found idle
+    /// after one to two times as long, and a command costs no clock.
+    pub fn was_idle(&mut self) -> bool {
+        let unused = !std::mem::take(&mut self.used);
+        // What is stashed counts among the admitted.
+        unused
+            && !self.hook_is_due
+            && !self.stopping
+            && self.queue.is_empty()
+            && self.admission.waiting() == 0
+            && self.cell.is_idle()
+            && self.cell.broken().is_none()
+            && !self.actor.snapshot_round.load(Ordering::Acquire)
+    }
+
+    /// Lets go of the id before the engine is dropped: a successor is no longer refused, but waits until everything of
+    /// this life is done. Nothing may be handled afterwards.
+    pub fn retire(&self) {
+        self.actor.retire();
+    }
+
     /// The newest state: all handled commands, perhaps not durable yet.
     #[must_use]
     pub fn state(&self) -> &A::State {
@@ -432,6 +458,7 @@ impl<A: EventSourced> Engine<A> {
             );
         }
         self.hook_is_due = true;
+        self.used = true;
     }
 
     fn admit(&self, command: BoxedCommand<A>, waiting_bytes: usize) -> Option<BoxedCommand<A>> {

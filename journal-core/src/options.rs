@@ -39,6 +39,7 @@ pub struct Options<A: EventSourced> {
     pub(crate) recovery_idle_timeout: Duration,
     pub(crate) unknown_wait: Duration,
     pub(crate) backoff: Backoff,
+    pub(crate) idle_limit: Option<Duration>,
     pub(crate) event_codec: SharedCodec<A::Event>,
     pub(crate) state_codec: SharedCodec<A::State>,
     /// Of a model that delivers, if it may.
@@ -172,6 +173,15 @@ macro_rules! option_methods {
             self
         }
 
+        /// Ends the actor when it was idle for `idle` (at most twice as long): its state leaves the memory, its id is free.
+        /// The next command through its reference recovers it. It is not idle while a command waits, in the stash too.
+        /// Default: never.
+        #[must_use]
+        pub fn passivate_after(mut self, idle: Duration) -> Self {
+            self$(.$options)?.idle_limit = Some(idle);
+            self
+        }
+
         /// The codec that writes events. Default [`MessagePack`].
         #[must_use]
         pub fn event_codec(mut self, codec: impl crate::Codec<A::Event>) -> Self {
@@ -223,6 +233,13 @@ impl<A: EventSourced> Options<A> {
     #[must_use]
     pub fn restart_backoff(&self) -> Backoff {
         self.backoff
+    }
+
+    /// For adapters: how often to ask an engine whether it [was idle](crate::adapter::Engine::was_idle), if at all; at
+    /// least a millisecond.
+    #[must_use]
+    pub fn idle_limit(&self) -> Option<Duration> {
+        self.idle_limit.map(|idle| idle.max(Duration::from_millis(1)))
     }
 
     /// For adapters: the bound of waiting commands, one for all lives of the actor.
@@ -292,6 +309,7 @@ impl<A: EventSourced> Default for Options<A> {
             recovery_idle_timeout: Self::DEFAULT_RECOVERY_IDLE_TIMEOUT,
             unknown_wait: Self::DEFAULT_UNKNOWN_WAIT,
             backoff: Backoff::DEFAULT,
+            idle_limit: None,
             event_codec: Arc::new(MessagePack),
             state_codec: Arc::new(MessagePack),
             deliverer: None,

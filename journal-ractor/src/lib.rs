@@ -51,6 +51,7 @@
 //! | a write fails, a handler panics | recovery in place: same life, same mailbox, same stash |
 //! | that recovery fails, or the life panics otherwise | the next life, after a wait that doubles from failure to failure and starts anew once a life was healthy for the longest wait |
 //! | another writer, or another actor of this process, has the id | no further life, until the next command through the reference starts one, which claims the id again |
+//! | it was idle for as long as [`passivate_after`](journal_core::Persistent::passivate_after) says | no further life, until the next command through the reference starts one; none is lost in between |
 //! | a stop, a drain, a kill, a handled `then_stop`, options that can never work | the end |
 //!
 //! What sits in the mailbox when a life fails gets [`AskError::Closed`]; what is sent after that waits for the next one.

@@ -6,8 +6,11 @@ use journal_core::{
     RecoveryError,
     adapter::{BoxedCommand, Engine, Halt},
 };
-use ractor::{ActorCell, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr};
-use tokio::sync::{oneshot, watch};
+use ractor::{ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
 
 use crate::{Model, slot::Slot};
 
@@ -16,6 +19,8 @@ pub(crate) enum Inbox<A: Model> {
     Command(BoxedCommand<A>),
     /// The engine wants to be looked at.
     Wake,
+    /// Time to see whether it is idle.
+    Look,
     /// Everything before this is handled: end.
     Finish,
 }
@@ -58,6 +63,10 @@ impl<A: Model> Life<A> {
 
     pub(crate) fn actor(&self) -> &ActorRef<Inbox<A>> {
         &self.actor
+    }
+
+    pub(crate) fn is(&self, actor: ActorId) -> bool {
+        self.actor.get_id() == actor
     }
 
     /// Ends it after the command that it is handling; one that is not recovered has handled nothing.
@@ -124,6 +133,16 @@ struct State<A: Model> {
     engine: Option<Engine<A>>,
     /// Dropped after the engine.
     alive: watch::Sender<bool>,
+    looks: Option<Looks>,
+}
+
+/// The timer that sends [`Inbox::Look`]; ends with the life, not up to a period later.
+struct Looks(JoinHandle<()>);
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 #[ractor::actor(message = Inbox<A>, state = State<A>, arguments = Arguments)]
@@ -137,6 +156,7 @@ impl<A: Model> Living<A> {
             start: Some(start),
             engine: None,
             alive,
+            looks: None,
         })
     }
 
@@ -150,6 +170,7 @@ impl<A: Model> Living<A> {
         };
         tokio::time::sleep(wait).await;
         let slot = &self.slot;
+        let looks = myself.clone();
         let wake = move || drop(myself.send_message(Inbox::Wake));
         let recovered = slot
             .persistent
@@ -158,6 +179,9 @@ impl<A: Model> Living<A> {
             (Ok(engine), caller) => {
                 state.engine = Some(engine);
                 state.alive.send_replace(true);
+                if let Some(idle) = slot.persistent.options().idle_limit() {
+                    state.looks = Some(Looks(looks.send_interval(idle, || Inbox::Look)));
+                }
                 if let Some(caller) = caller {
                     drop(caller.send(Ok(())));
                 }
@@ -183,6 +207,12 @@ impl<A: Model> Living<A> {
         match message {
             Inbox::Command(command) => engine.push(command),
             Inbox::Wake => {}
+            Inbox::Look => {
+                if engine.was_idle() && self.slot.passivate(myself.get_id(), || engine.retire()) {
+                    myself.stop(None);
+                }
+                return Ok(());
+            }
             Inbox::Finish => myself.stop(None),
         }
         engine.run(self.slot.persistent.model()).await?;

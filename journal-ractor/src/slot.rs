@@ -9,7 +9,7 @@ use journal_core::{
     InvalidPersistenceId, PersistError, Persistence, PersistenceId, Persistent,
     adapter::{Admission, BoxedCommand},
 };
-use ractor::{ActorCell, SpawnErr};
+use ractor::{ActorCell, ActorId, SpawnErr};
 use tokio::runtime::Handle;
 
 use crate::{
@@ -29,7 +29,7 @@ pub(crate) struct Slot<A: Model> {
 enum Phase<A: Model> {
     /// It lives, or its supervisor is about to see that it does not.
     Live(Life<A>),
-    /// Stopped because another has the id; the next command begins a new life.
+    /// Stopped because it was idle, or another has the id; the next command begins a new life.
     Dormant,
     /// No further life; the last one may still be at its end.
     Closed(Option<Life<A>>),
@@ -92,20 +92,35 @@ impl<A: Model> Slot<A> {
         let command = command
             .admit(&self.admission)
             .map_err(|(command, overloaded)| Refused::Overloaded(command, overloaded))?;
-        let actor = {
+        let sent = {
             let mut phase = self.phase();
             if matches!(*phase, Phase::Dormant) {
                 let life = self.new_life(supervisor.clone(), Start::default());
                 *phase = Phase::Live(life.map_err(|_| Refused::Closed)?);
             }
             match &*phase {
-                Phase::Live(life) => life.actor().clone(),
+                // Under the lock, so that no life ends of idleness with a command in its mailbox.
+                Phase::Live(life) => life.actor().send_message(Inbox::Command(command)),
                 Phase::Dormant | Phase::Closed(_) => return Err(Refused::Closed),
             }
         };
-        actor
-            .send_message(Inbox::Command(command))
-            .map_err(|_| Refused::Closed)
+        sent.map_err(|_| Refused::Closed)
+    }
+
+    /// The next command begins a new life, unless one is on its way to this one: then false. `retire` makes the next
+    /// life wait for the end of this one.
+    pub(crate) fn passivate(&self, life: ActorId, retire: impl FnOnce()) -> bool {
+        let mut phase = self.phase();
+        let is_present = matches!(&*phase, Phase::Live(present) if present.is(life));
+        // Commands are counted before they are sent.
+        if !is_present || self.admission.waiting() > 0 {
+            return false;
+        }
+        retire();
+        let former = mem::replace(&mut *phase, Phase::Dormant);
+        drop(phase);
+        drop(former);
+        true
     }
 
     /// The next command begins a new life.
@@ -130,6 +145,11 @@ impl<A: Model> Slot<A> {
     pub(crate) fn forget(&self) {
         let last = mem::replace(&mut *self.phase(), Phase::Closed(None));
         drop(last);
+    }
+
+    /// Whether this is the present life, not one that made room for it.
+    pub(crate) fn is_present(&self, life: ActorId) -> bool {
+        self.phase().life().is_some_and(|present| present.is(life))
     }
 
     /// The present life, which may have ended.

@@ -50,6 +50,11 @@ impl<A: Model, M: Message> Supervisor<A, M> {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorStarted(_) => restarts.healthy(),
+            SupervisionEvent::ActorTerminated(life, ..) | SupervisionEvent::ActorFailed(life, _)
+                if !self.slot.is_present(life.get_id()) =>
+            {
+                // It had made room for the next one.
+            }
             // A stop, or a kill: somebody wanted the end.
             SupervisionEvent::ActorTerminated(..) => myself.stop(None),
             SupervisionEvent::ActorFailed(_, failure) => {

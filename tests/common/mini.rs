@@ -1,6 +1,7 @@
 //! The smallest adapter, right or with one fault. Its actors live on one thread and never leave it, as an arbiter's.
 
 use std::{
+    collections::VecDeque,
     rc::Rc,
     sync::{
         Arc,
@@ -14,7 +15,7 @@ use actor_journal::{
     Appended, AtomicWrite, Bounds, Capabilities, Claim, Command, Deletion, EventStream, Handles, Journal,
     JournalError, JournalInfo, Persistence, PersistenceId, Persistent, RecoveryError, ReplayRange,
     SequenceNr, WriterId,
-    adapter::{Admission, BoxedCommand, Engine, Halt, NoPort, Step},
+    adapter::{Admission, BoxedCommand, Engine, Halt, NoPort, Restart, Restarts, Step},
 };
 use async_trait::async_trait;
 use journal_conformance::{AdapterHarness, Closed, Tally, Verdict};
@@ -55,10 +56,30 @@ pub(crate) enum Fault {
     ReversesWhatWaited,
     /// Gives each actor a registry and permits of its own.
     SharesNothing,
+    /// Keeps what waited for a recovery that failed until one succeeds.
+    KeepsWhatWaited,
+    /// Hears of a stop only once it is recovered.
+    RecoversToTheEnd,
+    /// Goes on recovering when it is killed.
+    RecoversOnItsOwn,
+    /// Lets a command cut its recovery short, and begins another one.
+    RecoversAnewWithEachCommand,
+    /// Takes options that do not fit together for a failure that may pass.
+    TriesWhatCannotWork,
+    /// Ends after a few failures.
+    GivesUp,
+    /// Ends when it is idle, and its reference with it.
+    PassivatesForGood,
+    /// Keeps idle actors.
+    PassivatesNever,
+    /// Takes an actor for idle that has put commands aside, or is just used seldom.
+    PassivatesTheBusy,
+    /// Drops what came while it was on its way out.
+    LosesWhatRacesWithPassivation,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::AcknowledgesEarly,
         Self::LosesQueuedCommands,
         Self::RestartsInsteadOfRecovering,
@@ -73,6 +94,16 @@ impl Fault {
         Self::TakesAnyFlood,
         Self::ReversesWhatWaited,
         Self::SharesNothing,
+        Self::KeepsWhatWaited,
+        Self::RecoversToTheEnd,
+        Self::RecoversOnItsOwn,
+        Self::RecoversAnewWithEachCommand,
+        Self::TriesWhatCannotWork,
+        Self::GivesUp,
+        Self::PassivatesForGood,
+        Self::PassivatesNever,
+        Self::PassivatesTheBusy,
+        Self::LosesWhatRacesWithPassivation,
     ];
 }
 
@@ -137,7 +168,7 @@ impl Mini {
                 wakes,
                 stopped,
                 woken: Arc::default(),
-                first: None,
+                first: VecDeque::new(),
                 fault,
                 stays_here: Rc::new(()),
             };
@@ -254,8 +285,8 @@ struct Actor {
     stopped: watch::Receiver<()>,
     /// The engine wants to be looked at.
     woken: Arc<AtomicBool>,
-    /// What began this life.
-    first: Option<Message>,
+    /// What came before this life.
+    first: VecDeque<Message>,
     fault: Option<Fault>,
     #[expect(dead_code, reason = "an actor that cannot be sent to another thread")]
     stays_here: Rc<()>,
@@ -264,66 +295,101 @@ struct Actor {
 /// How a life ended.
 enum End {
     Stopped,
-    Fenced,
-    Failed,
+    Passive,
+    Failed(Option<Halt>),
 }
 
 impl From<Halt> for End {
     fn from(halt: Halt) -> Self {
-        match halt {
-            Halt::Fenced(_) => Self::Fenced,
-            _ => Self::Failed,
-        }
+        Self::Failed(Some(halt))
+    }
+}
+
+/// Never, for actors that stay.
+async fn passing(idle: Option<Duration>) {
+    match idle {
+        Some(idle) => tokio::time::sleep(idle).await,
+        None => std::future::pending().await,
     }
 }
 
 impl Actor {
     async fn run(mut self, mut caller: Option<Caller>, _alive: watch::Sender<()>) {
-        let mut attempt = 0;
+        let mut restarts = Restarts::new(self.persistent.options().restart_backoff());
+        let mut failures = 0;
         loop {
             let end = match self.recover(&mut caller).await {
                 Ok(engine) => {
-                    attempt = 0;
+                    restarts.healthy();
                     self.live(engine).await.err().unwrap_or(End::Stopped)
                 }
-                Err(end) => end,
-            };
-            match end {
-                End::Stopped => return,
-                End::Fenced if !self.has(Fault::RestartsAfterFencing) => {
-                    if !self.rest().await {
-                        return;
+                Err(end) => {
+                    // What waited for it is told that nothing comes of it.
+                    if !self.has(Fault::KeepsWhatWaited) {
+                        self.first.clear();
+                        while self.messages.try_recv().is_ok() {}
                     }
+                    end
                 }
-                End::Fenced | End::Failed => {
-                    let wait = match self.fault {
-                        Some(Fault::RestartsAtOnce) => Duration::ZERO,
-                        _ => self.persistent.options().restart_backoff().wait(attempt),
-                    };
-                    attempt += 1;
-                    tokio::time::sleep(wait).await;
+            };
+            let next = match end {
+                End::Stopped => return,
+                End::Passive if self.has(Fault::PassivatesForGood) => return,
+                End::Passive => Restart::Rest,
+                End::Failed(halt) => {
+                    failures += 1;
+                    self.next(restarts.after(halt.as_ref()), failures)
                 }
+            };
+            let goes_on = match next {
+                Restart::After(wait) => tokio::select! {
+                    biased;
+                    _ = self.stopped.changed() => false,
+                    () = tokio::time::sleep(wait) => true,
+                },
+                Restart::Rest => self.rest().await,
+                Restart::End => false,
+            };
+            if !goes_on {
+                return;
             }
         }
     }
 
-    async fn recover(&mut self, caller: &mut Option<Caller>) -> Result<Engine<Tally>, End> {
-        let (wakes, woken) = (self.wakes.clone(), self.woken.clone());
-        let wake = move || {
-            woken.store(true, Ordering::SeqCst);
-            if let Some(mailbox) = wakes.upgrade() {
-                drop(mailbox.send(Message::Wake));
-            }
-        };
-        let recovered = self
-            .persistent
-            .recover(&self.persistence, self.admission.clone(), wake);
-        let recovered = recovered.await;
-        if recovered.is_err() && (caller.is_none() || self.has(Fault::HidesFailedRecoveries)) {
-            return Err(End::Failed);
+    /// What is to follow a failure, or what a fault makes of it.
+    fn next(&self, next: Restart, failures: u32) -> Restart {
+        const SOON: Duration = Duration::from_millis(1);
+        match (self.fault, next) {
+            (Some(Fault::RestartsAfterFencing), Restart::Rest)
+            | (Some(Fault::TriesWhatCannotWork), Restart::End) => Restart::After(SOON),
+            (Some(Fault::RestartsAtOnce), Restart::After(_)) => Restart::After(Duration::ZERO),
+            (Some(Fault::GivesUp), _) if failures > 5 => Restart::End,
+            (_, next) => next,
         }
+    }
+
+    async fn recover(&mut self, caller: &mut Option<Caller>) -> Result<Engine<Tally>, End> {
+        let recover = self.attempt();
+        let recovered = match self.fault {
+            Some(Fault::RecoversToTheEnd) => recover.await,
+            Some(Fault::RecoversOnItsOwn) => spawn_local(recover).await.unwrap(),
+            Some(Fault::RecoversAnewWithEachCommand) => loop {
+                tokio::select! {
+                    recovered = self.attempt() => break recovered,
+                    Some(message) = self.messages.recv() => self.first.push_back(message),
+                }
+            },
+            _ => tokio::select! {
+                biased;
+                _ = self.stopped.changed() => return Err(End::Stopped),
+                recovered = recover => recovered,
+            },
+        };
         let (engine, told) = match recovered {
             Ok(engine) => (Ok(engine), Ok(())),
+            Err(error) if caller.is_none() || self.has(Fault::HidesFailedRecoveries) => {
+                return Err(Halt::RecoveryFailed(Arc::new(error)).into());
+            }
             Err(error) => (Err(End::Stopped), Err(error)),
         };
         if let Some(caller) = caller.take() {
@@ -333,28 +399,53 @@ impl Actor {
         engine
     }
 
+    fn attempt(&self) -> impl Future<Output = Result<Engine<Tally>, RecoveryError>> + use<> {
+        let (wakes, woken) = (self.wakes.clone(), self.woken.clone());
+        let wake = move || {
+            woken.store(true, Ordering::SeqCst);
+            if let Some(mailbox) = wakes.upgrade() {
+                drop(mailbox.send(Message::Wake));
+            }
+        };
+        let (persistent, admission) = (self.persistent.clone(), self.admission.clone());
+        let persistence = self.persistence.clone();
+        async move { persistent.recover(&persistence, admission, wake).await }
+    }
+
     async fn live(&mut self, mut engine: Engine<Tally>) -> Result<(), End> {
+        let idle = self.persistent.options().idle_limit();
         let mut waiting = Vec::new();
         if self.has(Fault::ReversesWhatWaited) {
             waiting.extend(std::iter::from_fn(|| self.messages.try_recv().ok()));
         }
+        self.pump(&mut engine).await?;
         loop {
-            let message = match self.first.take().or_else(|| waiting.pop()) {
-                Some(message) => message,
+            let message = match self.first.pop_front().or_else(|| waiting.pop()) {
+                Some(message) => Some(message),
                 None => tokio::select! {
                     biased;
                     _ = self.stopped.changed() => break,
                     message = self.messages.recv() => match message {
-                        Some(message) => message,
+                        Some(message) => Some(message),
                         None => break,
                     },
+                    () = passing(idle) => None,
                 },
             };
             match message {
-                Message::Command(command) => engine.push(command),
-                Message::Wake if self.has(Fault::SleepsThroughWakes) => continue,
-                Message::Wake => {}
-                Message::Crash => return Err(End::Failed),
+                Some(Message::Command(command)) => engine.push(command),
+                Some(Message::Wake) if self.has(Fault::SleepsThroughWakes) => continue,
+                Some(Message::Wake) => {}
+                Some(Message::Crash) => return Err(End::Failed(None)),
+                None if self.may_pass(&mut engine) => {
+                    drop(engine);
+                    if self.has(Fault::LosesWhatRacesWithPassivation) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        while self.messages.try_recv().is_ok() {}
+                    }
+                    return Err(End::Passive);
+                }
+                None => {}
             }
             self.pump(&mut engine).await?;
             if engine.stop_is_due() && !self.has(Fault::IgnoresHandledStops) {
@@ -369,6 +460,14 @@ impl Actor {
         Ok(())
     }
 
+    fn may_pass(&self, engine: &mut Engine<Tally>) -> bool {
+        match self.fault {
+            Some(Fault::PassivatesNever) => false,
+            Some(Fault::PassivatesTheBusy) => true,
+            _ => engine.was_idle(),
+        }
+    }
+
     async fn pump(&mut self, engine: &mut Engine<Tally>) -> Result<(), End> {
         loop {
             match engine.step()? {
@@ -379,7 +478,7 @@ impl Actor {
                 Step::Settle(settled) => settled.await,
                 Step::Recover(recovered) => {
                     match self.fault {
-                        Some(Fault::RestartsInsteadOfRecovering) => return Err(End::Failed),
+                        Some(Fault::RestartsInsteadOfRecovering) => return Err(End::Failed(None)),
                         Some(Fault::LosesQueuedCommands) if self.woken.swap(false, Ordering::SeqCst) => {
                             while self.messages.try_recv().is_ok() {}
                         }
@@ -401,8 +500,8 @@ impl Actor {
                 message = self.messages.recv() => match message {
                     None => return false,
                     Some(Message::Wake | Message::Crash) => {}
-                    command => {
-                        self.first = command;
+                    Some(command) => {
+                        self.first.push_back(command);
                         return true;
                     }
                 },

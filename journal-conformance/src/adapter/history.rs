@@ -123,7 +123,10 @@ impl History {
                     if let Some(place) = place {
                         explained += 1;
                         if place.times != times {
-                            return Err(format!("{} of {times} events are stored: {message:?}", place.times));
+                            return Err(format!(
+                                "{} of {times} events are stored: {message:?}",
+                                place.times
+                            ));
                         }
                         if message.in_turn {
                             if place.last < last_in_turn {
@@ -173,7 +176,9 @@ impl History {
         for (message, at) in &seen {
             let earlier = seen.partition_point(|(other, _)| other.answered < message.after_answers);
             if newest.get(earlier).is_some_and(|newest| at < newest) {
-                return Err(format!("older than an answer that came before it was sent: {message:?}"));
+                return Err(format!(
+                    "older than an answer that came before it was sent: {message:?}"
+                ));
             }
         }
         Ok(())

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use journal_core::{
     Command, Effect, Effects, EncodedEvent, Event, EventSerializer, EventSourced, Handles, MessagePack,
-    PersistError, PersistenceId, Persistent, Record, RecoveryError, SequenceNr, Signal, Timestamp, persistent,
+    PersistError, PersistenceId, Persistent, Record, RecoveryError, SequenceNr, Signal, Timestamp,
+    persistent,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -255,6 +256,12 @@ impl Hears {
         .await
     }
 
+    /// Returns when the next snapshot is saved, and what it makes obsolete deleted.
+    pub(crate) async fn round(&mut self) {
+        self.signal(|signal| matches!(signal, Signal::SnapshotsDeleted).then_some(()))
+            .await;
+    }
+
     /// The number of the next deletion.
     pub(crate) async fn deletion(&mut self) -> u64 {
         self.signal(|signal| match signal {
@@ -281,6 +288,11 @@ impl Hears {
     /// All effects so far.
     pub(crate) fn effects(&mut self) -> Vec<i64> {
         std::iter::from_fn(|| self.effects.try_recv().ok()).collect()
+    }
+
+    /// The commands that were looked at so far.
+    pub(crate) fn labels(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.handled.try_recv().ok()).collect()
     }
 
     /// The next commands that were looked at, up to this one.

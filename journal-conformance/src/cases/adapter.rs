@@ -21,8 +21,12 @@ mod failure;
 mod fencing;
 mod identity;
 mod kill;
+mod outage;
 mod overload;
 mod panics;
+mod passivation;
+mod permits;
+mod recovered;
 mod recovery;
 mod replies;
 mod retention;
@@ -51,17 +55,38 @@ macro_rules! __adapter_cases {
                 from_a_snapshot_applies_only_the_tail,
                 after_a_deletion_needs_only_what_is_left,
                 after_a_deletion_of_everything_keeps_the_numbers,
+                after_a_deletion_reads_nothing_that_was_deleted,
                 after_a_deletion_without_a_snapshot_is_refused,
                 after_a_purge_begins_a_new_life,
                 after_a_declared_fresh_start_needs_no_snapshot,
                 after_a_restart_of_the_process_is_the_same,
                 of_an_unreadable_snapshot_applies_all_events,
+                of_an_unreadable_snapshot_takes_an_older_one,
+                of_an_unreadable_snapshot_without_its_events_fails_once,
+                of_a_lost_snapshot_without_its_events_is_refused,
                 of_an_event_that_cannot_be_applied_is_an_error,
                 that_fails_is_the_error_of_spawn,
                 that_the_snapshot_store_fails_is_an_error,
                 lets_commands_wait_and_answers_them_in_order,
-                of_a_thousand_actors_stays_within_the_permits,
+                that_hangs_times_out_whatever_commands_come,
+                that_fails_answers_what_waits,
+                that_fails_for_ever_leaves_the_id_to_be_purged,
                 that_fails_is_tried_again_with_growing_waits,
+                of_options_that_cannot_work_ends_the_actor,
+            }
+            permits {
+                bound_how_many_of_ten_thousand_recover_at_once,
+                of_one_persistence_hold_up_no_other,
+                are_not_kept_from_others_by_a_stop_in_the_queue,
+                are_not_kept_from_others_by_a_kill_in_the_queue,
+                are_given_back_by_a_stop_while_recovering,
+                are_given_back_by_a_kill_while_recovering,
+                are_given_back_by_whatever_fails,
+            }
+            recovered {
+                runs_before_the_first_command,
+                runs_after_a_recovery_in_place,
+                that_panics_fails_the_recovery,
             }
             replies {
                 are_withheld_until_all_before_is_durable,
@@ -76,6 +101,8 @@ macro_rules! __adapter_cases {
                 of_a_write_that_fails_do_not_run,
                 that_panic_harm_nobody,
                 may_use_the_actor,
+                of_a_command_without_events_come_in_turn,
+                of_an_unhandled_command_are_a_signal,
             }
             strict {
                 writes_one_command_at_a_time,
@@ -90,6 +117,7 @@ macro_rules! __adapter_cases {
                 fails_what_was_handled_behind_it,
                 spares_commands_not_yet_handled,
                 by_rejection_stores_what_came_before,
+                is_followed_by_no_write_of_the_same_claim,
                 drops_a_stop_decided_on_lost_state,
                 of_the_recovery_after_it_starts_the_actor_again,
             }
@@ -108,6 +136,9 @@ macro_rules! __adapter_cases {
                 is_answered_after_unstash_in_order,
                 survives_a_panic_in_order,
                 survives_a_failed_write_in_order,
+                may_be_stashed_again_without_loss,
+                of_a_hundred_thousand_commands_is_drained,
+                is_bounded,
             }
             stop {
                 finishes_what_is_handled,
@@ -132,27 +163,34 @@ macro_rules! __adapter_cases {
             snapshots {
                 that_fail_delete_nothing,
                 are_tried_again_by_the_next_round,
+                follow_a_long_replay,
             }
             retention {
                 leaves_exactly_what_it_should,
                 leaves_exactly_what_it_should_where_writes_pass_its_multiples,
                 keeps_all_events_unless_told_otherwise,
+                makes_up_for_a_round_that_failed,
+                deletes_nothing_beyond_the_newest_event,
+            }
+            passivation {
+                ends_an_idle_actor_until_the_next_command,
+                ends_an_actor_that_was_never_used,
+                goes_on_from_the_newest_snapshot,
+                waits_for_writes,
+                waits_for_the_stash,
+                spares_an_actor_in_use,
+                loses_and_doubles_nothing_in_a_flood,
+                can_be_followed_by_a_stop,
+                can_be_followed_by_a_kill,
+                leaves_the_id_to_others,
+            }
+            outage {
+                is_survived_by_every_actor,
             }
             schedules {
                 leave_no_message_without_its_one_true_answer,
             }
         }
-    };
-}
-
-macro_rules! registry {
-    (() $($theme:ident { $($case:ident,)* })*) => {
-        vec![$($(
-            Case {
-                name: concat!(stringify!($theme), "::", stringify!($case)),
-                run: |subject| Box::pin($theme::$case(subject)),
-            },
-        )*)*]
     };
 }
 

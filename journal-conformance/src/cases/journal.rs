@@ -210,17 +210,6 @@ macro_rules! __journal_cases {
     };
 }
 
-macro_rules! registry {
-    (() $($theme:ident { $($case:ident,)* })*) => {
-        vec![$($(
-            Case {
-                name: concat!(stringify!($theme), "::", stringify!($case)),
-                run: |subject| Box::pin($theme::$case(subject)),
-            },
-        )*)*]
-    };
-}
-
 /// Every case of the journal contract, by name.
 #[must_use]
 pub fn journal_cases() -> Vec<Case<JournalUnderTest>> {

@@ -84,17 +84,6 @@ macro_rules! __snapshot_cases {
     };
 }
 
-macro_rules! registry {
-    (() $($theme:ident { $($case:ident,)* })*) => {
-        vec![$($(
-            Case {
-                name: concat!(stringify!($theme), "::", stringify!($case)),
-                run: |subject| Box::pin($theme::$case(subject)),
-            },
-        )*)*]
-    };
-}
-
 /// Every case of the snapshot store contract, by name.
 #[must_use]
 pub fn snapshot_cases() -> Vec<Case<SnapshotsUnderTest>> {

@@ -12,6 +12,7 @@ mod failures;
 mod fencing;
 mod gathering;
 mod hub;
+mod idleness;
 mod model;
 mod output_commit;
 mod overload;

@@ -59,3 +59,36 @@ pub(crate) async fn may_use_the_actor<H: AdapterHarness>(on: &mut AdapterUnderTe
     assert_eq!(hears.handled(7).await, [7]);
     Ok(())
 }
+
+/// P1: a command without events has effects all the same, in its turn.
+pub(crate) async fn of_a_command_without_events_come_in_turn<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, _hears) = tally(ID);
+    let actor = on.spawn(&described).await;
+    on.journal().appends.close();
+    let add = actor.asked(Add(5));
+    on.journal().appends.arrival().await;
+    let mut nothing = actor.asked(AddAll(Vec::new()));
+    nothing.assert_waits().await;
+    on.journal().appends.open();
+    assert_eq!(add.reply().await, 5);
+    assert_eq!(nothing.reply().await, 5);
+    assert_eq!(on.numbers().await, [1]);
+    assert_eq!(on.journal().sizes(), [1]);
+    Ok(())
+}
+
+/// The effect `unhandled`: nobody has to notice it elsewhere.
+pub(crate) async fn of_an_unhandled_command_are_a_signal<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, mut hears) = tally(ID);
+    let actor = on.spawn(&described).await;
+    actor.tell(Unknown);
+    hears
+        .signal(|signal| matches!(signal, Signal::Unhandled).then_some(()))
+        .await;
+    assert_eq!(actor.ask(Add(1)).await, 1);
+    Ok(())
+}

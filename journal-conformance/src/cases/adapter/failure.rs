@@ -161,3 +161,35 @@ pub(crate) async fn of_the_recovery_after_it_starts_the_actor_again<H: AdapterHa
     }
     Ok(())
 }
+
+/// P6: nothing of a claim is sent any more once an append of it failed, or numbers would be missing.
+pub(crate) async fn is_followed_by_no_write_of_the_same_claim<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    for fate in [Fate::NotStored(ErrorKind::Poisoned), Fate::LostButUnknown] {
+        on.renew(1);
+        let (described, mut hears) = tally(ID);
+        let actor = on.spawn(&described).await;
+        on.journal().appends.close();
+        let first = actor.asked(Add(1));
+        on.journal().appends.arrival().await;
+        let gathered: Vec<_> = (0..5).map(|_| actor.asked(Add(10))).collect();
+        actor.handled(&mut hears).await;
+        on.journal().claims.close();
+        on.journal().fate(fate);
+        on.journal().appends.open();
+        on.journal().claims.arrival().await;
+        a_while().await;
+        assert_eq!(on.journal().sizes(), [1]);
+        on.journal().claims.open();
+        for reply in [first].into_iter().chain(gathered) {
+            let failed = reply.failure().await;
+            assert!(matches!(failed, PersistError::NotStored(_)), "{failed}");
+        }
+        assert_eq!(actor.ask(Read).await, 0);
+        assert_eq!(on.journal().sizes(), [1]);
+        actor.stop().await;
+        on.gone().await;
+    }
+    Ok(())
+}

@@ -1,9 +1,12 @@
 //! From nothing, from events, from a snapshot and its tail, and what must not be guessed.
 
-use std::time::Duration;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use journal_core::{AtomicWrite, Backoff, Journal, PersistError, RecoveryError, SequenceNr, Signal};
+use journal_core::{
+    AtomicWrite, Backoff, Journal, PersistError, RecoveryError, SelectionCriteria, SequenceNr, Signal,
+    SnapshotStore,
+};
 
 use crate::{
     adapter::*,
@@ -95,6 +98,35 @@ pub(crate) async fn after_a_deletion_of_everything_keeps_the_numbers<H: AdapterH
     assert_eq!(hears.recovery().await, (3, 0));
     assert_eq!(second.ask(Add(4)).await, 10);
     assert_eq!(on.numbers().await, [4]);
+    second.stop().await;
+    drop((first, second));
+    on.restart().await;
+    let third = on.spawn(&described).await;
+    assert_eq!(third.ask(Add(5)).await, 15);
+    assert_eq!(on.numbers().await, [4, 5]);
+    Ok(())
+}
+
+/// R: what is deleted costs a recovery nothing, however much it was.
+pub(crate) async fn after_a_deletion_reads_nothing_that_was_deleted<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, mut hears) = tally(ID);
+    let described = described.keep(1).delete_events().snapshot_every(1_000);
+    let first = on.spawn(&described).await;
+    first.ask(AddAll(vec![1; 500])).await;
+    first.ask(TakeSnapshot).await;
+    hears.round().await;
+    first.ask(Add(1)).await;
+    first.stop().await;
+    let before = on.journal().replays().len();
+    let second = on.spawn(&described).await;
+    assert_eq!(second.ask(Read).await, 501);
+    let replays = on.journal().replays().split_off(before);
+    assert!(!replays.is_empty());
+    for replay in replays {
+        assert!(replay.from > SequenceNr::new(500), "{replay:?}");
+    }
     Ok(())
 }
 
@@ -209,6 +241,91 @@ pub(crate) async fn of_an_unreadable_snapshot_applies_all_events<H: AdapterHarne
     Ok(())
 }
 
+/// R: an unreadable snapshot falls back to an older one and its tail.
+pub(crate) async fn of_an_unreadable_snapshot_takes_an_older_one<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, mut hears) = tally(ID);
+    let first = on.spawn(&described).await;
+    for number in [1, 2, 3] {
+        first.ask(Add(number)).await;
+        if number < 3 {
+            first.ask(TakeSnapshot).await;
+            hears.round().await;
+        }
+    }
+    first.stop().await;
+    on.snapshots().trouble(SnapshotTrouble::LoadIsGarbled);
+    let second = on.spawn(&described).await;
+    assert_eq!(hears.recovery().await, (1, 2));
+    assert_eq!(second.ask(Read).await, 6);
+    Ok(())
+}
+
+/// R: without its events an unreadable snapshot fails the recovery, by the one path of all failures: signalled once, and
+/// nothing stays taken.
+pub(crate) async fn of_an_unreadable_snapshot_without_its_events_fails_once<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    on.permit_recoveries(1);
+    let (described, mut hears) = tally(ID);
+    let described = described.keep(1).delete_events().snapshot_every(1_000);
+    let first = on.spawn(&described).await;
+    first.ask(AddAll(vec![1, 2, 3])).await;
+    first.ask(TakeSnapshot).await;
+    hears.round().await;
+    first.stop().await;
+    on.gone().await;
+    on.snapshots().trouble(SnapshotTrouble::LoadIsGarbled);
+    let failed = on.try_spawn(&described).await.err().expect("nothing is left");
+    assert!(
+        matches!(
+            &failed,
+            RecoveryError::SnapshotMissing {
+                unreadable: Some(_),
+                ..
+            }
+        ),
+        "{failed}"
+    );
+    on.gone().await;
+    on.permits_are_back(1).await;
+    let second = on.spawn(&described).await;
+    assert_eq!(second.ask(Read).await, 6);
+    let failures = hears.signals();
+    let failures = failures
+        .iter()
+        .filter(|signal| matches!(signal, Signal::RecoveryFailed(_)));
+    assert_eq!(failures.count(), 1);
+    Ok(())
+}
+
+/// R: a snapshot that is lost after the events it covers were deleted is an error, not the state of what is left.
+pub(crate) async fn of_a_lost_snapshot_without_its_events_is_refused<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, mut hears) = tally(ID);
+    let first = on.spawn(&described).await;
+    first.ask(AddAll(vec![1, 2, 3])).await;
+    first.ask(TakeSnapshot).await;
+    hears.snapshot().await;
+    first.ask(DeleteTo(2)).await;
+    hears.deletion().await;
+    first.stop().await;
+    on.gone().await;
+    let deleted = on
+        .snapshots()
+        .delete_matching(&id(ID), SelectionCriteria::ALL)
+        .await;
+    deleted.expect("they can be deleted");
+    let refused = on.try_spawn(&described).await.err().expect("it would be a guess");
+    assert!(
+        matches!(refused, RecoveryError::SnapshotMissing { .. }),
+        "{refused}"
+    );
+    Ok(())
+}
+
 /// R: a panic of `apply` at recovery is an error of its number, and takes nothing with it.
 pub(crate) async fn of_an_event_that_cannot_be_applied_is_an_error<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
@@ -290,26 +407,92 @@ pub(crate) async fn lets_commands_wait_and_answers_them_in_order<H: AdapterHarne
     Ok(())
 }
 
-/// R: no more recoveries at once than permits, each of which is given back.
-pub(crate) async fn of_a_thousand_actors_stays_within_the_permits<H: AdapterHarness>(
+/// R: silence is a failure, and commands that come meanwhile are no sign of life of the journal.
+pub(crate) async fn that_hangs_times_out_whatever_commands_come<H: AdapterHarness>(
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {
-    const PERMITS: usize = 8;
-    on.permit_recoveries(PERMITS);
+    let (described, mut hears) = tally(ID);
     on.journal().claims.close();
-    let mut actors = Vec::new();
-    for number in 0..1_000 {
-        actors.push(on.spawn_instant(&tally(&format!("tally|{number}")).0).await);
-    }
-    let adds: Vec<_> = actors.iter().map(|actor| actor.asked(Add(5))).collect();
-    for _ in 0..PERMITS {
-        on.journal().claims.arrival().await;
-    }
+    let described = described.recovery_idle_timeout(Duration::from_millis(200));
+    let actor = on.spawn_instant(&described).await;
+    on.journal().claims.arrival().await;
+    let mut asked = Vec::new();
+    let mut failed = pin!(hears.failed_recovery());
+    let failed = loop {
+        asked.push(actor.asked(Add(1)));
+        match tokio::time::timeout(Duration::from_millis(5), &mut failed).await {
+            Ok(failed) => break failed,
+            Err(_) => continue,
+        }
+    };
+    assert!(matches!(*failed, RecoveryError::TimedOut { .. }), "{failed}");
     on.journal().claims.open();
-    for reply in join_all(adds).await {
-        assert!(matches!(reply, Ok(Ok(5))), "{reply:?}");
+    for reply in join_all(asked).await {
+        // Those that came last may have waited for the next attempt.
+        if reply.is_err() {
+            assert_not_done(&reply);
+        }
     }
-    assert_eq!(on.journal().claims.most_waiting(), PERMITS);
+    actor.read_again().await;
+    Ok(())
+}
+
+/// R: an actor that cannot recover is no black hole: what waited for that is answered, long before the next attempt.
+pub(crate) async fn that_fails_answers_what_waits<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let never = Backoff {
+        shortest: Duration::from_secs(3_600),
+        longest: Duration::from_secs(3_600),
+    };
+    let (described, _hears) = tally(ID);
+    on.journal().claims.close();
+    let actor = on.spawn_instant(&described.backoff(never)).await;
+    on.journal().claims.arrival().await;
+    let waiting: Vec<_> = (1..=5).map(|number| actor.asked(Add(number))).collect();
+    on.journal().set_down(true);
+    on.journal().claims.open();
+    for reply in waiting {
+        assert_not_done(&reply.await);
+    }
+    Ok(())
+}
+
+/// R: an actor that can never recover holds nothing, so that its id can be purged and used.
+pub(crate) async fn that_fails_for_ever_leaves_the_id_to_be_purged<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, _hears) = tally(ID);
+    let journal = on.journal().inner();
+    let mut claim = journal.claimed(&id(ID)).await;
+    let poison = Arc::from([AtomicWrite::from(encoded(&Tallied::Poison))]);
+    journal.write(&mut claim, poison).await.expect("stored");
+    let failed = on.try_spawn(&described).await.err().expect("apply panics");
+    assert!(matches!(failed, RecoveryError::Panicked { .. }), "{failed}");
+    on.gone().await;
+    on.journal().purge(&id(ID)).await.expect("it can be purged");
+    let actor = on.spawn(&described).await;
+    assert_eq!(actor.ask(Add(5)).await, 5);
+    Ok(())
+}
+
+/// R: options that can never work are no reason to try again.
+pub(crate) async fn of_options_that_cannot_work_ends_the_actor<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    on.without_snapshots();
+    let (described, _hears) = tally(ID);
+    let described = described.snapshot_every(5);
+    let refused = on
+        .try_spawn(&described)
+        .await
+        .err()
+        .expect("there is no snapshot store");
+    assert!(matches!(refused, RecoveryError::Config(_)), "{refused}");
+    let actor = on.spawn_instant(&described).await;
+    actor.ended().await;
+    actor.assert_closed().await;
+    assert_eq!(on.journal().claims_made(), 0);
     Ok(())
 }
 

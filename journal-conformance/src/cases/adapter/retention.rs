@@ -4,6 +4,7 @@ use journal_core::{Persistent, Signal};
 
 use crate::{
     adapter::*,
+    controlled::SnapshotTrouble,
     journal::{Driven, id},
     runner::Verdict,
 };
@@ -106,4 +107,54 @@ async fn assert_left<H: AdapterHarness>(on: &AdapterUnderTest<H>, saved: &[u64])
     assert_eq!(bounds.deleted_to.get(), oldest_kept);
     let left: Vec<u64> = (oldest_kept + 1..=bounds.highest.get()).collect();
     assert_eq!(on.numbers().await, left);
+}
+
+/// P5: a step that fails ends the round: nothing goes that the step was to make obsolete. The next round makes up for it.
+pub(crate) async fn makes_up_for_a_round_that_failed<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, mut hears) = tally(ID);
+    let actor = on
+        .spawn(&described.snapshot_every(5).keep(1).delete_events())
+        .await;
+    actor.ask(AddAll(vec![1; 5])).await;
+    hears.round().await;
+    on.journal().fail_deletions(1);
+    actor.ask(AddAll(vec![1; 5])).await;
+    hears
+        .signal(|signal| matches!(signal, Signal::EventsNotDeleted(_)).then_some(()))
+        .await;
+    assert_eq!(on.saved().await, [10, 5]);
+    assert_eq!(on.numbers().await, [6, 7, 8, 9, 10]);
+    on.snapshots().trouble(SnapshotTrouble::DeleteFails);
+    actor.ask(AddAll(vec![1; 5])).await;
+    hears
+        .signal(|signal| matches!(signal, Signal::SnapshotsNotDeleted(_)).then_some(()))
+        .await;
+    assert_eq!(on.saved().await, [15, 10, 5]);
+    assert!(on.numbers().await.is_empty());
+    actor.ask(AddAll(vec![1; 6])).await;
+    hears.round().await;
+    assert_eq!(on.saved().await, [21]);
+    assert!(on.numbers().await.is_empty());
+    assert_eq!(actor.ask(Read).await, 21);
+    Ok(())
+}
+
+/// P5: a deletion beyond the newest event would take events that are yet to come.
+pub(crate) async fn deletes_nothing_beyond_the_newest_event<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, mut hears) = tally(ID);
+    let actor = on.spawn(&described).await;
+    actor.ask(AddAll(vec![1; 3])).await;
+    actor.ask(TakeSnapshot).await;
+    hears.round().await;
+    actor.ask(DeleteTo(10)).await;
+    hears
+        .signal(|signal| matches!(signal, Signal::EventsNotDeleted(_)).then_some(()))
+        .await;
+    actor.ask(Add(1)).await;
+    assert_eq!(on.numbers().await, [1, 2, 3, 4]);
+    Ok(())
 }

@@ -89,6 +89,9 @@ impl<'a, H: AdapterHarness> Schedule<'a, H> {
         if dice.u8(0..4) == 0 {
             described = described.strict();
         }
+        if dice.u8(0..3) == 0 {
+            described = described.passivate_after(Duration::from_millis(1));
+        }
         let actor = on.spawn_instant(&described).await;
         let ended = actor.ending();
         Self {
@@ -196,7 +199,9 @@ impl<'a, H: AdapterHarness> Schedule<'a, H> {
                 self.history.sent(one, true);
                 return;
             }
-            60..66 if self.put_aside() < MOST_ASIDE => (one, false, self.actor.asked(AddLater(number, false))),
+            60..66 if self.put_aside() < MOST_ASIDE => {
+                (one, false, self.actor.asked(AddLater(number, false)))
+            }
             60..86 => (Stores::Nothing, true, self.actor.asked(Read)),
             86..90 => (one, true, self.actor.asked(AddAndUnstash(number))),
             90..92 => (Stores::Nothing, true, self.actor.asked(TakeSnapshot)),
@@ -212,7 +217,10 @@ impl<'a, H: AdapterHarness> Schedule<'a, H> {
 
     /// How many commands may be in the stash.
     fn put_aside(&self) -> usize {
-        let aside = self.waiting.iter().filter(|(index, _)| self.history.is_aside(*index));
+        let aside = self
+            .waiting
+            .iter()
+            .filter(|(index, _)| self.history.is_aside(*index));
         aside.count()
     }
 

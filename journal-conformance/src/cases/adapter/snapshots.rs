@@ -51,3 +51,15 @@ pub(crate) async fn are_tried_again_by_the_next_round<H: AdapterHarness>(
     assert_eq!(second.ask(Read).await, 6);
     Ok(())
 }
+
+/// R: a recovery that had to replay many events without one takes one, so that the next does not take as long.
+pub(crate) async fn follow_a_long_replay<H: AdapterHarness>(on: &mut AdapterUnderTest<H>) -> Verdict {
+    let (described, mut hears) = tally(ID);
+    let first = on.spawn(&described).await;
+    first.ask(AddAll(vec![1; 10])).await;
+    first.stop().await;
+    let second = on.spawn(&described.snapshot_every(7)).await;
+    assert_eq!(hears.snapshot().await, 10);
+    assert_eq!(second.ask(Read).await, 10);
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! When an actor may be passivated, and how it makes room.
+
+use std::pin::pin;
+
+use futures_util::FutureExt;
+use journal_core::{
+    Command, Effects, Handles, Persistence, Persistent,
+    adapter::{Admission, BoxedCommand, Direct, Engine, NoPort},
+    persistent,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::common::*;
+
+/// An engine in the hands of the test, which has looked at it since it recovered.
+struct Looked {
+    described: Persistent<Summing>,
+    admission: Admission,
+    engine: Engine<Summing>,
+}
+
+fn described() -> Persistent<Summing> {
+    let summing = Summing {
+        told: mpsc::unbounded_channel().0,
+        hooks: Hooks::default(),
+    };
+    persistent(summing, "a")
+}
+
+impl Looked {
+    async fn at(persistence: &Persistence) -> Self {
+        let described = described();
+        let admission = described.options().admission();
+        let recovered = described.recover(persistence, admission.clone(), || ());
+        let mut engine = recovered.await.unwrap();
+        assert!(!engine.was_idle(), "it has just recovered");
+        assert!(engine.was_idle());
+        Self {
+            described,
+            admission,
+            engine,
+        }
+    }
+
+    async fn handle<C: Command>(&mut self, command: C) -> oneshot::Receiver<C::Reply>
+    where
+        Summing: Handles<C>,
+    {
+        let (port, reply) = oneshot::channel();
+        self.engine.push(BoxedCommand::new(command, port));
+        self.engine.run(self.described.model()).await.unwrap();
+        reply
+    }
+
+    /// However often one looks.
+    fn assert_busy(&mut self) {
+        for _ in 0..3 {
+            assert!(!self.engine.was_idle());
+        }
+    }
+
+    fn assert_idle_at_the_second_look(&mut self) {
+        assert!(!self.engine.was_idle());
+        assert!(self.engine.was_idle());
+        assert!(self.engine.was_idle());
+    }
+}
+
+#[tokio::test]
+async fn an_engine_was_idle_if_it_handled_nothing_since_the_last_look() {
+    let mut looked = Looked::at(&persistence(&Controlled::open())).await;
+    for _ in 0..2 {
+        looked.handle(Get).await.await.unwrap().unwrap();
+        looked.assert_idle_at_the_second_look();
+    }
+    looked.handle(Add(1)).await.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    looked.assert_idle_at_the_second_look();
+}
+
+#[tokio::test]
+async fn a_write_in_flight_is_no_idleness() {
+    let journal = Controlled::gated();
+    let mut looked = Looked::at(&persistence(&journal)).await;
+    let add = looked.handle(Add(1)).await;
+    journal.append_entered().await;
+    looked.assert_busy();
+    journal.let_through(1);
+    add.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    assert!(looked.engine.was_idle());
+}
+
+#[tokio::test]
+async fn a_stashed_or_admitted_command_is_no_idleness() {
+    let mut looked = Looked::at(&persistence(&Controlled::open())).await;
+    let stashed = looked.handle(StashUntil(5)).await;
+    looked.assert_busy();
+    looked.handle(AddAndUnstash(5)).await.await.unwrap().unwrap();
+    stashed.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    looked.assert_idle_at_the_second_look();
+
+    let (port, _reply) = oneshot::channel();
+    let on_its_way = BoxedCommand::<Summing>::new(Get, port).admit(&looked.admission);
+    looked.assert_busy();
+    drop(on_its_way);
+    assert!(looked.engine.was_idle());
+}
+
+#[tokio::test]
+async fn what_is_not_yet_stepped_is_no_idleness() {
+    let persistence = persistence(&Controlled::open());
+    let described = described();
+    let model = described.model().clone();
+    let recovered = Engine::recover(
+        "a",
+        described.options().clone(),
+        &persistence,
+        described.options().admission(),
+        Direct::new(model, || ()),
+    );
+    let mut engine = recovered.await.unwrap();
+    for _ in 0..3 {
+        assert!(!engine.was_idle(), "`recovered` has not run");
+    }
+    engine.run(described.model()).await.unwrap();
+    assert!(!engine.was_idle());
+    assert!(engine.was_idle());
+    engine.push(BoxedCommand::new(Get, NoPort));
+    assert!(!engine.was_idle());
+}
+
+#[tokio::test]
+async fn a_write_that_nobody_waits_for_is_no_idleness() {
+    let journal = Controlled::gated();
+    let summing = Summing {
+        told: mpsc::unbounded_channel().0,
+        hooks: Hooks {
+            recovered: Some(|summing, _| summing.persist(Happened::Added(1))),
+            ..Hooks::default()
+        },
+    };
+    let described = persistent(summing, "a");
+    let persistence = persistence(&journal);
+    let recovered = described.recover(&persistence, described.options().admission(), || ());
+    let mut engine = recovered.await.unwrap();
+    journal.append_entered().await;
+    for _ in 0..3 {
+        assert!(!engine.was_idle());
+    }
+    journal.let_through(1);
+    engine.settled().await;
+    assert!(engine.was_idle());
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_being_saved_is_no_idleness() {
+    let (journal, snapshots) = (Controlled::open(), Snapshots::new());
+    let persistence = with_snapshots(&journal, &snapshots);
+    let mut looked = Looked::at(&persistence).await;
+    looked.handle(Add(1)).await.await.unwrap().unwrap();
+    snapshots.fault(Call::Save, Fault::Waits);
+    looked.handle(TakeSnapshot).await.await.unwrap().unwrap();
+    snapshots.save_entered().await;
+    looked.assert_busy();
+    snapshots.gate.add_permits(1);
+    while !looked.engine.was_idle() {
+        others_run().await;
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_must_recover_or_stop_is_not_idle() {
+    let mut looked = Looked::at(&persistence(&Controlled::open())).await;
+    let panicked = looked.handle(PanicInHandle).await;
+    looked.assert_busy();
+    assert!(panicked.await.unwrap().is_err());
+    looked.assert_busy();
+    looked.engine.run(looked.described.model()).await.unwrap();
+    looked.assert_idle_at_the_second_look();
+    looked.handle(Stop).await.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    looked.assert_busy();
+}
+
+#[tokio::test]
+async fn a_retired_engine_lets_its_successor_wait() {
+    let persistence = persistence(&Controlled::open());
+    let looked = Looked::at(&persistence).await;
+    looked.engine.retire();
+    let (described, admission) = (described(), looked.admission.clone());
+    let mut successor = pin!(described.recover(&persistence, admission, || ()));
+    assert!(successor.as_mut().now_or_never().is_none());
+    others_run().await;
+    assert!(successor.as_mut().now_or_never().is_none());
+    drop(looked.engine);
+    successor.await.unwrap();
+}
