@@ -23,6 +23,7 @@ use tokio::{
     runtime::{self, Handle},
     sync::{mpsc, oneshot, watch},
     task::{AbortHandle, LocalSet, spawn_local},
+    time::Interval,
 };
 
 /// What a wrong adapter does.
@@ -306,9 +307,9 @@ impl From<Halt> for End {
 }
 
 /// Never, for actors that stay.
-async fn passing(idle: Option<Duration>) {
-    match idle {
-        Some(idle) => tokio::time::sleep(idle).await,
+async fn next(looks: &mut Option<Interval>) {
+    match looks {
+        Some(looks) => drop(looks.tick().await),
         None => std::future::pending().await,
     }
 }
@@ -413,7 +414,7 @@ impl Actor {
     }
 
     async fn live(&mut self, mut engine: Engine<Tally>) -> Result<(), End> {
-        let idle = self.persistent.options().idle_limit();
+        let mut looks = self.persistent.options().idle_limit().map(tokio::time::interval);
         let mut waiting = Vec::new();
         if self.has(Fault::ReversesWhatWaited) {
             waiting.extend(std::iter::from_fn(|| self.messages.try_recv().ok()));
@@ -429,7 +430,7 @@ impl Actor {
                         Some(message) => Some(message),
                         None => break,
                     },
-                    () = passing(idle) => None,
+                    () = next(&mut looks) => None,
                 },
             };
             match message {

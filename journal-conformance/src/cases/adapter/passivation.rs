@@ -138,7 +138,7 @@ pub(crate) async fn loses_and_doubles_nothing_in_a_flood<H: AdapterHarness>(
                 H::tell(&reference, Give(number));
                 sent.push(number);
                 // About as long as an idle actor stays.
-                tokio::time::sleep(Duration::from_micros(dice.u64(0..4_000))).await;
+                tokio::time::sleep(Duration::from_micros(dice.u64(0..8_000))).await;
             }
             sent
         })
