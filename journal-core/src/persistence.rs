@@ -237,9 +237,7 @@ impl Persistence {
             {
                 let mut ids = registry.lock();
                 if ids.closed {
-                    return Err(RecoveryError::Config(
-                        "the persistence is shut down; build a new one".to_owned(),
-                    ));
+                    return Err(RecoveryError::Closed);
                 }
                 match ids.entries.get(&id) {
                     None => {

@@ -19,6 +19,9 @@ pub enum RecoveryError {
     /// The options do not fit together or not the stores.
     #[error("{0}")]
     Config(String),
+    /// The persistence was shut down.
+    #[error("the persistence is shut down; build a new one")]
+    Closed,
     /// Another actor of this process has the id.
     #[error("{id} is live already in this process; use a reference to it, or stop it first")]
     AlreadyLive {

@@ -52,7 +52,9 @@ impl Restarts {
                 RecoveryError::Journal(ref error) if error.kind() == ErrorKind::Fenced => {
                     return Restart::Rest;
                 }
-                RecoveryError::InvalidId(_) | RecoveryError::Config(_) => return Restart::End,
+                RecoveryError::InvalidId(_) | RecoveryError::Config(_) | RecoveryError::Closed => {
+                    return Restart::End;
+                }
                 _ => {}
             },
             None => {}
@@ -117,9 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn options_that_can_never_work_end_it() {
-        let config = RecoveryError::Config("no".to_owned());
-        let halt = Halt::RecoveryFailed(Arc::new(config));
-        assert_eq!(restarts().after(Some(&halt)), Restart::End);
+    fn options_that_can_never_work_and_a_shutdown_end_it() {
+        for hopeless in [RecoveryError::Config("no".to_owned()), RecoveryError::Closed] {
+            let halt = Halt::RecoveryFailed(Arc::new(hopeless));
+            assert_eq!(restarts().after(Some(&halt)), Restart::End);
+        }
     }
 }

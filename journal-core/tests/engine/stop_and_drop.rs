@@ -191,7 +191,7 @@ async fn a_shutdown_waits_for_the_last_write_and_refuses_new_actors() {
     others_run().await;
     assert!(!shutdown.is_finished());
     let late = Mini::spawn(&persistence, "b").await.err().unwrap();
-    assert!(matches!(late, RecoveryError::Config(_)), "{late}");
+    assert!(matches!(late, RecoveryError::Closed), "{late}");
     journal.let_through(1);
     assert_eq!(reply.await.unwrap().unwrap(), 1);
     shutdown.await.unwrap().unwrap();
