@@ -5,11 +5,13 @@ use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
+    time::Duration,
 };
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
 };
 
 use crate::{
@@ -139,6 +141,8 @@ fn own_runtime(hub: Arc<Hub>) -> std::io::Result<Handle> {
 }
 
 impl Persistence {
+    /// How often [`shutdown`](Persistence::shutdown) says whom it still waits for.
+    pub const SHUTDOWN_REMINDER: Duration = Duration::from_secs(10);
     /// Actors that recover at once, by default.
     pub const DEFAULT_PERMITS: usize = 50;
 
@@ -198,14 +202,30 @@ impl Persistence {
         self.0.registry.lock().entries.contains_key(id)
     }
 
+    /// The ids that [are live](Persistence::is_live), in order.
+    #[must_use]
+    pub fn live_ids(&self) -> Vec<PersistenceId> {
+        self.0.registry.ids_of(|_| true)
+    }
+
     /// Refuses new actors, waits until everything that live and former actors handed over is done, then shuts the
-    /// journal down. Stop the actors first: it waits for them.
+    /// journal down. Stop the actors first: it waits for them, however long it takes, and names them in a warning at
+    /// once and every [`Self::SHUTDOWN_REMINDER`]. To give up earlier, drop the future and ask for
+    /// [`live_ids`](Persistence::live_ids): the journal stays open, so that nothing they handle is lost, and a second
+    /// call waits again.
     ///
     /// # Errors
     /// Those of [`Journal::shutdown`].
     pub async fn shutdown(&self) -> Result<(), JournalError> {
-        self.0.registry.lock().closed = true;
-        self.0.registry.empty().await;
+        let registry = &self.0.registry;
+        registry.lock().closed = true;
+        let alive = registry.ids_of(|entry| matches!(entry, Entry::Live));
+        if !alive.is_empty() {
+            tracing::warn!(actors = %Named(&alive), "a shutdown waits for actors that live; stop them");
+        }
+        let reminder = AbortOnDrop(self.runtime().spawn(remind(registry.clone())));
+        registry.empty().await;
+        drop(reminder);
         self.0.journal.shutdown().await
     }
 
@@ -292,7 +312,47 @@ enum Entry {
     Retired,
 }
 
+async fn remind(registry: Arc<Registry>) {
+    loop {
+        tokio::time::sleep(Persistence::SHUTDOWN_REMINDER).await;
+        let waits_for = registry.ids_of(|_| true);
+        tracing::warn!(actors = %Named(&waits_for), "a shutdown still waits for actors that live, or for their last writes");
+    }
+}
+
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A few of many ids.
+struct Named<'a>(&'a [PersistenceId]);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const FEW: usize = 10;
+        for (nth, id) in self.0.iter().take(FEW).enumerate() {
+            write!(f, "{}{id}", if nth == 0 { "" } else { ", " })?;
+        }
+        match self.0.len().saturating_sub(FEW) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
 impl Registry {
+    fn ids_of(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<PersistenceId> {
+        let ids = self.lock();
+        let wanted = ids.entries.iter().filter(|(_, entry)| wanted(entry));
+        let mut wanted: Vec<_> = wanted.map(|(id, _)| id.clone()).collect();
+        wanted.sort_unstable();
+        wanted
+    }
+
     async fn empty(&self) {
         loop {
             let freed = self.freed.notified();

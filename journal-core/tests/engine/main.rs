@@ -19,6 +19,7 @@ mod overload;
 mod recovery;
 mod restart_from_here;
 mod retention;
+mod shutdown;
 mod snapshots;
 mod stash;
 mod stop_and_drop;
