@@ -2,6 +2,8 @@
 
 use std::{error::Error as StdError, fmt, time::Duration};
 
+use tokio::time::Instant;
+
 use crate::{PersistenceId, SequenceNr};
 
 type Source = Box<dyn StdError + Send + Sync>;
@@ -153,6 +155,12 @@ impl JournalError {
     #[must_use]
     pub fn with_elapsed(mut self, elapsed: Duration) -> Self {
         self.0.elapsed = Some(elapsed);
+        self
+    }
+
+    /// Adds how long the call has taken since `started`, unless the backend said it.
+    pub(crate) fn since(mut self, started: Instant) -> Self {
+        self.0.elapsed.get_or_insert_with(|| started.elapsed());
         self
     }
 

@@ -19,7 +19,7 @@ use futures_util::{
     future::{Either, pending, select},
     stream::FuturesUnordered,
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{AppendPart, Claim, ErrorKind, Journal, JournalError, Operation, cell::Cell, ledger::Append};
 
@@ -142,6 +142,7 @@ impl Hub {
     }
 
     async fn append(self: Arc<Self>, mut group: Group) -> Group {
+        let started = Instant::now();
         let appended = AssertUnwindSafe(self.append_parts(&mut group.parts))
             .catch_unwind()
             .await;
@@ -154,6 +155,12 @@ impl Hub {
                     "the journal panicked; report this to the backend's authors",
                 )));
             }
+        }
+        for part in &mut group.parts {
+            part.result = part
+                .result
+                .take()
+                .map(|result| result.map_err(|error| error.since(started)));
         }
         group
     }

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::Instant;
+
 use crate::{
     Bounds, Claim, ErrorKind, EventSerializer, EventSourced, Journal, JournalError, Operation, Options,
     Record, RecoveryError, ReplayRange, SequenceNr, Signal, SkippedSnapshot, SnapshotError, SnapshotMetadata,
@@ -104,8 +106,10 @@ impl<A: EventSourced> Recover<A> {
     }
 
     async fn claim(&self, journal: &dyn Journal) -> Result<Claim, RecoveryError> {
+        let started = Instant::now();
         let claim = journal.claim(&self.actor.id, WriterId::random());
-        Ok(self.wait("the journal's claim", claim).await??)
+        let claim = self.wait("the journal's claim", claim).await?;
+        Ok(claim.map_err(|error| error.since(started))?)
     }
 
     async fn rebuild(
@@ -130,9 +134,10 @@ impl<A: EventSourced> Recover<A> {
                 replayed: 0,
             },
         };
+        let started = Instant::now();
         let mut events = journal.replay(&self.actor.id, ReplayRange::between(from, highest));
         while let Some(chunk) = self.wait("the journal's replay", events.next_chunk()).await? {
-            for record in chunk? {
+            for record in chunk.map_err(|error| error.since(started))? {
                 recovery.replayed(record.sequence_nr)?;
                 self.fold(&mut folded, &record)?;
                 folded.replayed += 1;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use crate::{
     Deletion, Durability, ErrorKind, JournalError, Operation, SelectionCriteria, SequenceNr, Signal,
@@ -169,21 +170,24 @@ async fn save(actor: &Actor, store: &dyn SnapshotStore, snapshot: Snapshot) -> R
     let journal = actor.persistence.journal();
     if journal.capabilities().durability == Durability::OsBuffer {
         // A power loss must not leave a snapshot ahead of its events.
+        let started = Instant::now();
         journal.flush().await.map_err(|error| {
             SnapshotError::new("save", "the journal could not be flushed")
                 .with_id(&actor.id)
-                .with_source(error)
+                .with_source(error.since(started))
         })?;
     }
     store.save(snapshot).await
 }
 
 async fn delete(actor: &Actor, deletion: Deletion) -> Result<SequenceNr, JournalError> {
+    let started = Instant::now();
     let deleting = actor.persistence.journal().delete_to(&actor.id, deletion);
-    bounded(deleting).await.unwrap_or_else(|what| {
+    let deleted = bounded(deleting).await.unwrap_or_else(|what| {
         let what = format!("the journal {what}; the next round deletes again");
         Err(JournalError::unknown(ErrorKind::Unavailable, Operation::DeleteTo, what).with_id(&actor.id))
-    })
+    });
+    deleted.map_err(|error| error.since(started))
 }
 
 async fn guard<T>(

@@ -1,8 +1,8 @@
 //! Appends that are certainly not stored: repeated, then answered; and rejected writes.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use journal_core::{ErrorKind, Outcome, PersistError, Signal};
+use journal_core::{ErrorKind, MemoryJournal, Outcome, PersistError, Persistence, Signal};
 use tokio::time::Instant;
 
 use crate::common::*;
@@ -37,9 +37,32 @@ async fn an_append_that_is_not_stored_is_repeated_under_the_same_claim() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_says_whose_call_took_how_long() {
+    for fate in [
+        Fate::NotStored(ErrorKind::Poisoned),
+        Fate::LostButUnknown,
+        Fate::Panic,
+    ] {
+        let mut journal = Controlled::new(MemoryJournal::new());
+        journal.takes = Duration::from_secs(7);
+        let journal = Arc::new(journal);
+        let persistence = on_this_runtime(Persistence::builder(journal.clone()));
+        let actor = Mini::spawn(&persistence, "a").await.unwrap();
+        journal.fate(fate);
+        let Failure(failed) = actor.ask(Add(1)).await.unwrap_err();
+        let (PersistError::NotStored(error) | PersistError::Unknown(error)) = failed else {
+            panic!("{failed}")
+        };
+        assert_eq!(error.elapsed(), Some(Duration::from_secs(7)), "{error}");
+        assert!(error.to_string().starts_with("append of a"), "{error}");
+        assert!(error.to_string().contains("after 7s"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn repeats_wait_longer_each_time_and_start_anew_with_each_append() {
     let journal = Controlled::open();
-    let persistence = on_this_runtime(journal_core::Persistence::builder(journal.clone()));
+    let persistence = on_this_runtime(Persistence::builder(journal.clone()));
     let actor = Mini::spawn(&persistence, "a").await.unwrap();
     for _ in 0..2 {
         let started = Instant::now();

@@ -272,6 +272,7 @@ async fn a_store_or_journal_that_fails_fails_the_recovery_and_loses_nothing() {
             panic!("{operation}")
         };
         assert_eq!(error.operation(), operation);
+        assert!(error.elapsed().is_some(), "{error}");
     }
     let actor = Mini::spawn(&persistence, "a").await.unwrap();
     assert_eq!(actor.ask(Get).await.unwrap(), 15);

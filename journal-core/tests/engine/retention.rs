@@ -161,7 +161,11 @@ async fn a_deletion_that_the_journal_refuses_is_signalled() {
     actor.ask(Add(1)).await.unwrap();
     journal.trouble(Operation::DeleteTo, Trouble::Fails);
     actor.ask(DeleteTo(1)).await.unwrap();
-    assert!(actor.signal(not_deleted).await.contains("unavailable"));
+    let refused = actor.signal(not_deleted).await;
+    assert!(
+        refused.contains("unavailable") && refused.contains("after "),
+        "{refused}"
+    );
     actor.ask(DeleteTo(1)).await.unwrap();
     assert_eq!(actor.signal(deleted).await, 1);
 }
