@@ -21,7 +21,7 @@ use journal_core::{
 
 pub(crate) use history::{Answer, History, Stores};
 pub(crate) use model::*;
-pub use model::{Sum, Tallied, Tally};
+pub use model::{Parcel, Sum, Tallied, Tally};
 
 use crate::{
     cases::adapter::adapter_cases,

@@ -53,7 +53,9 @@ mod runner;
 mod snapshot;
 
 pub use {
-    adapter::{AdapterHarness, AdapterStores, AdapterUnderTest, Closed, Sum, Tallied, Tally, check_adapter},
+    adapter::{
+        AdapterHarness, AdapterStores, AdapterUnderTest, Closed, Parcel, Sum, Tallied, Tally, check_adapter,
+    },
     cases::{adapter::adapter_cases, journal::journal_cases, snapshot::snapshot_cases},
     journal::{Damage, JournalFixture, JournalUnderTest, Through, check_journal},
     runner::{Absent, Case, NotApplicable, Outcome, Subject, Verdict},

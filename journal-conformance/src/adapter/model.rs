@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use journal_core::{
-    Command, Effect, Effects, EncodedEvent, Event, EventSerializer, EventSourced, Handles, MessagePack,
-    PersistError, PersistenceId, Persistent, Record, RecoveryError, SequenceNr, Signal, Timestamp,
-    persistent,
+    Command, Delivers, DeliveryId, Effect, Effects, EncodedEvent, Event, EventSerializer, EventSourced,
+    Handles, MessagePack, PersistError, PersistenceId, Persistent, Record, RecoveryError, SequenceNr, Signal,
+    Timestamp, persistent,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -16,6 +16,7 @@ pub struct Tally {
     signals: UnboundedSender<Signal>,
     effects: UnboundedSender<i64>,
     handled: UnboundedSender<u32>,
+    deliveries: UnboundedSender<(u64, Parcel)>,
     once_recovered: OnceRecovered,
 }
 
@@ -86,6 +87,30 @@ impl EventSourced for Tally {
     }
 }
 
+/// What a [`Tally`] delivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Parcel {
+    /// A number.
+    Holding(i64),
+    /// Sending it panics.
+    Fragile,
+}
+
+impl Event for Parcel {
+    const MANIFEST: &'static str = "conformance-parcel";
+    const VERSION: u32 = 1;
+}
+
+impl Delivers for Tally {
+    type Delivery = Parcel;
+
+    fn send(&self, id: DeliveryId, parcel: Parcel) {
+        // The case may have heard enough.
+        let _ = self.deliveries.send((id.get(), parcel));
+        assert_ne!(parcel, Parcel::Fragile, "sending panics, as the case wants");
+    }
+}
+
 pub(crate) type Reply = Result<i64, PersistError>;
 
 /// An error of the application.
@@ -150,6 +175,11 @@ commands! {
     /// Runs this when durable.
     Do(Box<dyn FnOnce() + Send>) -> Reply = |model, _state, Do(run)|
         model.persist(Tallied::Added(1)).then_run(move |_| run).then_reply(|sum| Ok(sum.total));
+    /// Adds 1, and delivers these.
+    Deliver(Vec<Parcel>) -> Reply = |model, _state, Deliver(parcels)|
+        parcels.into_iter().fold(model.persist(Tallied::Added(1)), Effect::then_deliver).then_reply(|sum| Ok(sum.total));
+    Confirm(u64) -> Reply = |model, _state, Confirm(id)|
+        model.none().then_confirm(DeliveryId::new(id)).then_reply(|sum| Ok(sum.total));
     Refuse -> Result<(), Refusal> = |model, _state, Refuse| model.reply(Err(Refusal::Invalid));
     Unencodable -> Reply = |model, _state, Unencodable|
         model.persist_all([Tallied::Added(1_000), Tallied::Unencodable]).then_reply(|sum| Ok(sum.total));
@@ -199,6 +229,7 @@ pub(crate) struct Hears {
     signals: UnboundedReceiver<Signal>,
     effects: UnboundedReceiver<i64>,
     handled: UnboundedReceiver<u32>,
+    deliveries: UnboundedReceiver<(u64, Parcel)>,
 }
 
 /// An actor to be spawned, and what is heard of it.
@@ -211,16 +242,19 @@ pub(crate) fn tally_that(once_recovered: OnceRecovered, id: &str) -> (Persistent
     let (signals, hears_signals) = unbounded_channel();
     let (effects, hears_effects) = unbounded_channel();
     let (handled, hears_handled) = unbounded_channel();
+    let (deliveries, hears_deliveries) = unbounded_channel();
     let model = Tally {
         signals,
         effects,
         handled,
         once_recovered,
+        deliveries,
     };
     let hears = Hears {
         signals: hears_signals,
         effects: hears_effects,
         handled: hears_handled,
+        deliveries: hears_deliveries,
     };
     (persistent(model, id), hears)
 }
@@ -283,6 +317,20 @@ impl Hears {
     /// All signals so far.
     pub(crate) fn signals(&mut self) -> Vec<Signal> {
         std::iter::from_fn(|| self.signals.try_recv().ok()).collect()
+    }
+
+    /// The next deliveries.
+    pub(crate) async fn sent(&mut self, number: usize) -> Vec<(u64, Parcel)> {
+        let mut sent = Vec::new();
+        while sent.len() < number {
+            sent.push(self.deliveries.recv().await.expect("the actor delivers"));
+        }
+        sent
+    }
+
+    /// All deliveries so far.
+    pub(crate) fn deliveries(&mut self) -> Vec<(u64, Parcel)> {
+        std::iter::from_fn(|| self.deliveries.try_recv().ok()).collect()
     }
 
     /// All effects so far.

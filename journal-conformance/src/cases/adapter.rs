@@ -15,7 +15,10 @@
 //! - P7: a rejected write takes down what came after it, not what came before.
 //! - P8: a stop finishes what is handled; a kill loses only what is not. The id is free when all of it is written.
 //! - P9: a fenced actor stops and is not restarted.
+//! - P10: deliveries are sent only once their event is durable, and again, after each recovery too, until they are
+//!   confirmed.
 
+mod deliveries;
 mod effects;
 mod failure;
 mod fencing;
@@ -103,6 +106,19 @@ macro_rules! __adapter_cases {
                 may_use_the_actor,
                 of_a_command_without_events_come_in_turn,
                 of_an_unhandled_command_are_a_signal,
+            }
+            deliveries {
+                are_sent_once_durable_in_the_order_of_the_commands,
+                of_a_write_that_fails_are_not_sent,
+                are_sent_again_until_they_are_confirmed,
+                are_sent_again_by_the_next_life,
+                are_sent_again_after_a_kill,
+                are_sent_again_after_a_failed_write,
+                are_kept_where_their_events_are_deleted,
+                that_are_given_up_become_a_signal,
+                that_panic_harm_nobody,
+                end_with_a_fenced_actor,
+                are_refused_where_nobody_delivers,
             }
             strict {
                 writes_one_command_at_a_time,

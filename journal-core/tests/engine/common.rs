@@ -644,10 +644,10 @@ pub(crate) struct Summing {
 pub(crate) struct Hooks {
     pub(crate) recovered: Option<fn(&Summing, &Sum) -> Effect<Summing>>,
     pub(crate) signal: Option<fn(&Signal)>,
-    pub(crate) send: Option<Arc<Sending>>,
+    pub(crate) send: Option<SendHook>,
 }
 
-type Sending = dyn Fn(DeliveryId, &Parcel) + Send + Sync;
+pub(crate) type SendHook = Arc<dyn Fn(DeliveryId, &Parcel) + Send + Sync>;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Told {

@@ -3,6 +3,7 @@
 
 use std::{
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -290,6 +291,8 @@ async fn what_is_unconfirmed_is_sent_again_by_the_next_life_before_what_is_new()
 async fn what_a_killed_actor_had_handled_is_sent_by_the_next_one() {
     let journal = Controlled::gated();
     let persistence = on_this_runtime(Persistence::builder(journal.clone()));
+    others_run().await;
+    let tasks = Handle::current().metrics().num_alive_tasks();
     let actor = delivering(&persistence).await;
     drop(actor.send(Deliver(vec![parcel(1)])));
     journal.append_entered().await;
@@ -298,6 +301,8 @@ async fn what_a_killed_actor_had_handled_is_sent_by_the_next_one() {
     let mut told = actor.kill().await;
     journal.let_through(2);
     gone(&persistence, "a").await;
+    // Nobody keeps the time for the dead.
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), tasks);
     // Released like any effect of what was handled, but never again by this life.
     sleep(HOUR).await;
     assert_eq!(deliveries(&mut told), [(1, parcel(1)), (2, parcel(2))]);
@@ -713,6 +718,32 @@ async fn a_panic_of_send_is_told_and_the_delivery_is_sent_again() {
     }
     assert_eq!(actor.ask(Add(1)).await.unwrap(), 1);
     assert_eq!(*journal.claims.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn sending_is_no_business_of_the_hub() {
+    let journal = Controlled::open();
+    let persistence = persistence(&journal);
+    let hooks = Hooks {
+        send: Some(Arc::new(|_, _| {
+            assert!(
+                !thread::current()
+                    .name()
+                    .is_some_and(|name| name.starts_with("journal-"))
+            );
+        })),
+        ..Hooks::default()
+    };
+    let mut actor = Mini::spawn_hooked(&persistence, "a", hooks, delivers)
+        .await
+        .unwrap();
+    actor.ask(Deliver(vec![parcel(1)])).await.unwrap();
+    actor.ask(Run("done")).await.unwrap();
+    while let Ok(told) = actor.told.try_recv() {
+        if let Told::Signal(signal) = told {
+            assert!(!matches!(signal, Signal::EffectPanicked(_)), "{signal:?}");
+        }
+    }
 }
 
 /// Puts an event of the engine there as another version of it would.

@@ -282,14 +282,15 @@ impl EffectLog {
     }
 }
 
-/// What was sent: whose, its id, and whether it was stored by then.
+/// Whose, its id, and whether it was stored by then.
+type Sending = (&'static str, u64, bool);
+
+/// What was sent.
 #[derive(Clone)]
 struct DeliveryLog {
     journal: Arc<Controlled>,
-    sent: Arc<Mutex<Vec<Sent>>>,
+    sent: Arc<Mutex<Vec<Sending>>>,
 }
-
-type Sent = (&'static str, u64, bool);
 
 impl DeliveryLog {
     fn hooks(&self, whose: &'static str) -> Hooks {
@@ -310,7 +311,7 @@ impl DeliveryLog {
     /// The ids that were sent, from the one at `start` on.
     fn since(&self, start: usize, whose: &str) -> Vec<u64> {
         let sent = self.sent.lock().unwrap();
-        let of = |(id, number, _): &(&str, u64, bool)| (*id == whose).then_some(*number);
+        let of = |(id, number, _): &Sending| (*id == whose).then_some(*number);
         sent[start..].iter().filter_map(of).collect()
     }
 }
