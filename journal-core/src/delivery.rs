@@ -17,15 +17,55 @@ use crate::{
 ///
 /// An actor of it is described with `.delivers()`, or such a command is refused.
 ///
-/// ```text
+/// ```
+/// # use journal_core::{Command, Delivers, DeliveryId, Effect, Effects, Event, EventSourced, Handles, PersistError};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Serialize, Deserialize)]
+/// # enum Happened { Ordered, Arrived }
+/// # impl Event for Happened {
+/// #     const MANIFEST: &'static str = "happened";
+/// #     const VERSION: u32 = 1;
+/// # }
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Ship { article: String }
+/// # impl Event for Ship {
+/// #     const MANIFEST: &'static str = "ship";
+/// #     const VERSION: u32 = 1;
+/// # }
+/// # struct Shop { warehouse: std::sync::mpsc::Sender<(DeliveryId, Ship)> }
+/// # impl EventSourced for Shop {
+/// #     type Event = Happened;
+/// #     type State = ();
+/// #     fn apply(_: &mut (), _: &Happened) {}
+/// # }
+/// # struct Order { article: String }
+/// # impl Command for Order { type Reply = Result<(), PersistError>; }
+/// # struct Arrived { delivery: DeliveryId }
+/// # impl Command for Arrived { type Reply = Result<(), PersistError>; }
 /// impl Delivers for Shop {
 ///     type Delivery = Ship;
-///     fn send(&self, id: DeliveryId, ship: Ship) { self.warehouse.send(Shipment { id, ship }); }
+///     fn send(&self, id: DeliveryId, ship: Ship) {
+///         let _ = self.warehouse.send((id, ship));
+///     }
 /// }
-/// // The order is stored together with the debt to have it shipped ..
-/// self.persist(Ordered { article }).then_deliver(Ship { article }).then_reply(|_| Ok(()))
-/// // .. and the warehouse answers with a command that ends the debt.
-/// self.persist(Shipped { .. }).then_confirm(command.id).then_reply(|_| Ok(()))
+///
+/// impl Handles<Order> for Shop {
+///     fn handle(&self, _: &(), order: Order) -> Effect<Self, Result<(), PersistError>> {
+///         // The order is stored together with the debt to have it shipped.
+///         let ship = Ship { article: order.article };
+///         self.persist(Happened::Ordered).then_deliver(ship).then_reply(|_| Ok(()))
+///     }
+/// }
+///
+/// impl Handles<Arrived> for Shop {
+///     fn handle(&self, _: &(), arrived: Arrived) -> Effect<Self, Result<(), PersistError>> {
+///         // The warehouse's answer ends it.
+///         self.persist(Happened::Arrived).then_confirm(arrived.delivery).then_reply(|_| Ok(()))
+///     }
+/// }
+/// # fn described(shop: Shop) -> journal_core::Persistent<Shop> {
+/// journal_core::persistent(shop, "shop|1").delivers()
+/// # }
 /// ```
 pub trait Delivers: EventSourced {
     /// What is delivered. It is stored until it is confirmed, hence an event type, with all that this means for its
