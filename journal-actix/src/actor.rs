@@ -80,7 +80,9 @@ pub trait PersistentHooks: PersistentActor {
         let _ = (error, context);
     }
 
-    /// The actor has stopped; all that it handled is durable or has failed.
+    /// The actor has stopped, and the state is the last one: all that it handled is durable or has failed. Where it
+    /// panicked or was terminated it may still be on its way there; after a kill, or the end of its arbiter, with writes
+    /// in flight this does not run.
     fn stopped(&mut self, context: &mut Self::Context) {
         let _ = context;
     }

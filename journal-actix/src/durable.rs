@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, fmt, future::Future, ops::Deref, sync::Arc, time::Duration};
 
 use actix::Actor;
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either};
 use journal_core::{
     EventSourced, Options, Persistence,
     adapter::{Admission, BoxedCommand, Engine, Restarts, Told},
@@ -28,8 +28,14 @@ pub struct Durable<M: EventSourced> {
     /// Commands that wait for a recovery which one of them began.
     pub(crate) waiting: VecDeque<BoxedCommand<M>>,
     pub(crate) prepared: Option<Prepared<M>>,
+    /// One of the engine's waits is under way: commands queue in it, and it is not to be stepped.
+    pub(crate) is_paused: bool,
+    /// `shared` knows that it lives.
+    pub(crate) is_announced: bool,
     /// Once stopped, for good.
     pub(crate) is_ending: bool,
+    /// What the model is still to be told of a life that failed.
+    pub(crate) last_words: Option<BoxFuture<'static, ()>>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -86,9 +92,9 @@ impl<M: OwnModel> Durable<M> {
 }
 
 impl<M: OwnModel> Default for Durable<M> {
-    /// Persisted where [`Persistence::install`] says; without that, the actor cannot recover.
+    /// Persisted where [`Persistence::install`] says by the time it starts; without that, the actor cannot recover.
     fn default() -> Self {
-        Self::with(Persistence::installed(), None, Hears::There(Arc::default()))
+        Self::with(None, None, Hears::There(Arc::default()))
     }
 }
 
@@ -117,7 +123,10 @@ impl<M: EventSourced> Durable<M> {
             phase: Phase::Unrecovered,
             waiting: VecDeque::new(),
             prepared: None,
+            is_paused: false,
+            is_announced: false,
             is_ending: false,
+            last_words: None,
             shared: Arc::default(),
         }
     }
@@ -165,6 +174,7 @@ impl<M: EventSourced> Durable<M> {
 
     /// Leaves the engine, and with it the state.
     pub(crate) fn leave(&mut self, phase: Phase<M>) {
+        self.is_paused = false;
         self.phase = phase;
     }
 }
@@ -172,6 +182,7 @@ impl<M: EventSourced> Durable<M> {
 /// Makes the actor's options, at its first start or before.
 pub(crate) fn prepare<A: PersistentActor>(actor: &mut A) -> &mut Prepared<A::Model> {
     let durable = actor.durable_mut();
+    durable.persistence = durable.persistence.take().or_else(Persistence::installed);
     let configure = durable.configure.take();
     durable.prepared.get_or_insert_with(|| {
         let mut options = A::options(Options::default());

@@ -3,9 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{ActorContext, ActorFutureExt, AsyncContext, Context, Running, WrapFuture};
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Either, select},
+};
 use journal_core::{
-    ErrorKind, JournalError, Operation, RecoveryError,
+    RecoveryError,
     adapter::{BoxedCommand, Engine, Halt, Recovered, Restart, Step},
 };
 use tokio::task::JoinError;
@@ -28,13 +31,21 @@ pub fn started<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     }
 }
 
-/// `Actor::stopping`: not before all that was handled is durable or has failed.
+/// `Actor::stopping`: not before all that was handled is durable or has failed, and the model knows.
 pub fn stopping<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) -> Running {
-    let Phase::Live(engine) = &actor.durable().phase else {
+    // A panic of the actor is why: to go on polling its waits would be a second one, which aborts the process.
+    if std::thread::panicking() {
+        return Running::Stop;
+    }
+    let durable = actor.durable_mut();
+    let concluded = match &durable.phase {
+        Phase::Live(engine) => Some(engine.concluded().boxed()),
+        _ => durable.last_words.take(),
+    };
+    let Some(concluded) = concluded else {
         return Running::Stop;
     };
-    let settled = engine.settled();
-    context.wait(settled.into_actor(actor).map(|(), actor, context| {
+    context.wait(concluded.into_actor(actor).map(|(), actor, context| {
         let durable = actor.durable_mut();
         durable.phase = match std::mem::replace(&mut durable.phase, Phase::Unrecovered) {
             Phase::Live(engine) => Phase::Settled(engine),
@@ -50,6 +61,8 @@ pub fn stopping<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) -> 
 /// `Actor::stopped`.
 pub fn stopped<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     hear(actor);
+    // While it can still see the newest state.
+    actor.on_stopped(context);
     let durable = actor.durable_mut();
     if durable.is_recovered() {
         durable.leave(if durable.is_ending {
@@ -61,7 +74,6 @@ pub fn stopped<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     if let Phase::Ended = durable.phase {
         durable.shared.ended();
     }
-    actor.on_stopped(context);
 }
 
 /// `Supervised::restarting`: actix keeps the actor, so what was recovered goes here; a recovery on top of it would apply
@@ -101,6 +113,9 @@ pub(crate) fn pump<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) 
     if actor.durable().shared.stop_is_wanted() {
         return end(actor, context);
     }
+    if actor.durable().is_paused {
+        return;
+    }
     while let Phase::Live(engine) = &mut actor.durable_mut().phase {
         match engine.step() {
             Ok(Step::Command(command)) => {
@@ -116,20 +131,29 @@ pub(crate) fn pump<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) 
                     break;
                 }
             }
-            Ok(Step::Settle(settled)) => {
-                let settled = settled.into_actor(actor);
-                return context.wait(settled.map(|(), actor, context| pump(actor, context)));
-            }
+            Ok(Step::Settle(settled)) => return settle(actor, context, settled),
             Ok(Step::Recover(recovered)) => return recover_in_place(actor, context, recovered),
             Ok(Step::Idle) => break,
             Err(halt) => return fail(actor, context, &halt),
         }
     }
-    if let Phase::Live(engine) = &actor.durable().phase
-        && engine.stop_is_due()
-    {
-        end(actor, context);
+    let durable = actor.durable_mut();
+    if let Phase::Live(engine) = &durable.phase {
+        if !std::mem::replace(&mut durable.is_announced, true) {
+            durable.shared.lives();
+        }
+        if engine.stop_is_due() {
+            end(actor, context);
+        }
     }
+}
+
+fn settle<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, settled: BoxFuture<'static, ()>) {
+    actor.durable_mut().is_paused = true;
+    context.wait(settled.into_actor(actor).map(|(), actor, context| {
+        actor.durable_mut().is_paused = false;
+        pump(actor, context);
+    }));
 }
 
 /// One wait: for the backoff, then for the recovery, which runs elsewhere.
@@ -144,6 +168,7 @@ fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     let durable = actor.durable_mut();
     let hears = durable.hears.clone();
     durable.phase = Phase::Recovering;
+    durable.is_announced = false;
     durable.shared.recovers();
     let shared = durable.shared.clone();
     let persistence = durable.persistence().cloned();
@@ -151,17 +176,20 @@ fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     let wait = std::mem::take(&mut prepared.wait);
     let options = prepared.options.clone();
     let admission = prepared.admission.clone();
+    let turn = shared.clone();
     let recovery = async move {
         let Some(persistence) = persistence else {
             let missing = "no persistence is installed; call `Persistence::install` before the actor starts";
             return Some(Err(RecoveryError::Config(missing.to_owned())));
         };
         let recovery = OffThread::spawn(&persistence.runtime().clone(), async move {
+            let turn = turn.turn().await;
             // Not where there is nothing to wait for: the timer costs.
             if wait > Duration::ZERO {
                 tokio::time::sleep(wait).await;
             }
-            Engine::recover(&id, options, &persistence, admission, Ears { hears, wake }).await
+            let recovered = Engine::recover(&id, options, &persistence, admission, Ears { hears, wake }).await;
+            recovered.map(|engine| (engine, turn))
         });
         let stop = std::pin::pin!(shared.stop_wanted());
         match select(recovery, stop).await {
@@ -172,7 +200,7 @@ fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     context.wait(recovery.into_actor(actor).map(|recovered, actor, context| {
         hear(actor);
         match recovered {
-            Some(Ok(engine)) => begin(actor, context, engine),
+            Some(Ok((engine, _turn))) => begin(actor, context, engine),
             Some(Err(error)) => fail(actor, context, &Halt::RecoveryFailed(Arc::new(error))),
             None => end(actor, context),
         }
@@ -186,7 +214,6 @@ fn begin<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, mut engine
         engine.push(command);
     }
     durable.phase = Phase::Live(Box::new(engine));
-    durable.shared.lives();
     actor.on_recovered(context);
     pump(actor, context);
 }
@@ -196,11 +223,12 @@ fn recover_in_place<A: PersistentActor>(
     context: &mut Context<A>,
     recovered: BoxFuture<'static, Recovered<A::Model>>,
 ) {
-    let durable = actor.durable();
+    let durable = actor.durable_mut();
     let Some(persistence) = durable.persistence() else {
         return;
     };
     let recovery = OffThread::spawn(persistence.runtime(), recovered);
+    durable.is_paused = true;
     let shared = durable.shared.clone();
     let recovery = async move {
         let stop = std::pin::pin!(shared.stop_wanted());
@@ -210,7 +238,9 @@ fn recover_in_place<A: PersistentActor>(
         }
     };
     context.wait(recovery.into_actor(actor).map(|recovered, actor, context| {
-        let Phase::Live(engine) = &mut actor.durable_mut().phase else {
+        let durable = actor.durable_mut();
+        durable.is_paused = false;
+        let Phase::Live(engine) = &mut durable.phase else {
             return;
         };
         let resumed = match recovered {
@@ -249,6 +279,9 @@ fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt
     };
     let durable = actor.durable_mut();
     let refused = std::mem::take(&mut durable.waiting);
+    if let Phase::Live(engine) = &durable.phase {
+        durable.last_words = Some(engine.concluded().boxed());
+    }
     durable.leave(next);
     let error = match halt {
         Halt::RecoveryFailed(error) => error.clone(),
@@ -293,6 +326,7 @@ fn cut_off(error: JoinError) -> RecoveryError {
     if error.is_panic() {
         std::panic::resume_unwind(error.into_panic());
     }
+    // Another attempt would end here at once.
     let message = "the runtime of the persistence was shut down; give it one that outlives the actors";
-    JournalError::not_stored(ErrorKind::Closed, Operation::Claim, message).into()
+    RecoveryError::Config(message.to_owned())
 }

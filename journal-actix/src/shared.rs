@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use journal_core::RecoveryError;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
 /// How far an actor is, and what others want of it.
 pub(crate) struct Shared {
@@ -14,7 +14,12 @@ pub(crate) struct Shared {
     stop: AtomicBool,
     stop_wanted: Notify,
     first_recovery_is_awaited: AtomicBool,
+    recovery: Arc<Mutex<()>>,
 }
+
+/// The right to recover. Held by a recovery until its engine is with the actor, or it is gone with all that it took:
+/// aborted on another runtime, that is later than its wait.
+pub(crate) type Turn = OwnedMutexGuard<()>;
 
 #[derive(Clone, Default)]
 struct Life {
@@ -79,6 +84,11 @@ impl Shared {
         let mut life = self.life.subscribe();
         // The sender is in `self`.
         drop(life.wait_for(|life| life.stage == Stage::Ended).await);
+        drop(self.turn().await);
+    }
+
+    pub(crate) async fn turn(&self) -> Turn {
+        self.recovery.clone().lock_owned().await
     }
 
     pub(crate) fn want_stop(&self) {
@@ -105,6 +115,7 @@ impl Default for Shared {
             stop: AtomicBool::new(false),
             stop_wanted: Notify::new(),
             first_recovery_is_awaited: AtomicBool::new(false),
+            recovery: Arc::default(),
         }
     }
 }

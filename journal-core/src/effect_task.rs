@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{
     DeliveryId, PersistError, PersistenceId, SequenceNr, Signal,
@@ -56,6 +56,8 @@ enum Job {
     Fail(Held, PersistError),
     Signal(Signal),
     Redeliver(DeliveryId),
+    /// Somebody waits for all before it.
+    Reach(oneshot::Sender<()>),
 }
 
 /// What one actor's engine, ledgers and background duties share, over all its recoveries. The persistence id stays
@@ -179,6 +181,16 @@ impl Actor {
         self.listener.deliver(sending);
     }
 
+    /// Returns when all user code so far has run. Does not hold the actor.
+    pub(crate) fn caught_up(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let (reach, reached) = oneshot::channel();
+        if self.lock().running {
+            self.enqueue(Job::Reach(reach));
+        }
+        // Dropped or sent, it is reached.
+        async move { drop(reached.await) }
+    }
+
     fn enqueue(self: &Arc<Self>, job: Job) {
         let mut queue = self.lock();
         queue.jobs.push_back(job);
@@ -211,6 +223,7 @@ impl Actor {
                         redeliveries.send_again(&self, id);
                     }
                 }
+                Some(Job::Reach(reach)) => drop(reach),
             }
             if turn % JOBS_PER_TURN == 0 {
                 tokio::task::yield_now().await;

@@ -206,6 +206,7 @@ impl<A: EventSourced> Engine<A> {
             }
             Err(error) => {
                 actor.signal(Signal::RecoveryFailed(Arc::new(error.clone())));
+                actor.caught_up().await;
                 Err(error)
             }
         }
@@ -336,10 +337,10 @@ impl<A: EventSourced> Engine<A> {
     }
 
     /// Whether there is something to do after a step: false where another one would find the engine idle, or would find
-    /// a failure of which it wakes the actor anyway.
+    /// a failure of which it wakes the actor anyway. After `recovered` it is true: its failure belongs to the recovery.
     #[must_use]
     pub fn must_step(&self) -> bool {
-        self.hook_is_due || self.options.strict || !self.queue.is_empty()
+        self.hook_is_due || self.since != Since::Command || self.options.strict || !self.queue.is_empty()
     }
 
     /// True once a command's `then_stop`, and everything handled before it, is durable and released.
@@ -374,6 +375,18 @@ impl<A: EventSourced> Engine<A> {
     /// this life is done. Nothing may be handled afterwards.
     pub fn retire(&self) {
         self.actor.retire();
+    }
+
+    /// Waits until everything handled so far is [settled](Engine::settled), and what follows from it has run: effects, and
+    /// what the listener is told.
+    pub fn concluded(&self) -> impl Future<Output = ()> + Send + use<A> {
+        let (settled, actor) = (self.settled(), Arc::clone(&self.actor));
+        async move {
+            settled.await;
+            let caught_up = actor.caught_up();
+            drop(actor);
+            caught_up.await;
+        }
     }
 
     /// The newest state: all handled commands, perhaps not durable yet.
