@@ -6,7 +6,7 @@
     reason = "a failing test panics"
 )]
 
-#[path = "../examples/bank_account/account.rs"]
+#[path = "../examples/bank/account.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
@@ -70,8 +70,8 @@ impl Accounts {
             id,
             bank: self.bank.clone(),
         };
-        let account = persistent(account, format!("account|{id}"));
-        account
+        let id = account.persistence_id();
+        persistent(account, id)
             .snapshot_every(7)
             .delete_events()
             .spawn(&self.persistence)

@@ -10,7 +10,7 @@ use std::{
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use crate::{Failure, audit::Money, bank::Recovery, clients::Seen};
+use super::{Failure, audit::Money, bank::Recovery, clients::Seen};
 
 /// Where lines go: to the standard output, unless that is for JSON.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! The accounts as live ractor actors on the embedded journal. The one file here that knows an actor framework.
+//! The live accounts, whichever framework's actors they are.
 
 use std::{
     collections::HashMap,
@@ -6,28 +6,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actor_journal::{
-    Command, Handles, PersistError, Persistence, Signal, persistent,
-    ractor::{PersistentRef, SpawnError, SpawnPersistent},
-};
+use actor_journal::{AskError, Command, Handles, PersistError, Persistence, Signal};
 use tokio::{runtime::Handle, sync::watch, task::JoinSet};
 
-use crate::{
+use super::{
     Failure,
     account::{Account, AccountError, AccountId, Bank, Complete, Credit, Inspect, RecoveryCheck, Transfer},
     audit::Books,
 };
 
-/// A snapshot after as many events of an account; those that the older of the two kept snapshots covers are deleted.
-const SNAPSHOT_EVERY: u64 = 50;
 /// How long a command is repeated before its account counts as broken.
 const PATIENCE: Duration = Duration::from_secs(30);
 const REPEAT_AFTER: Duration = Duration::from_millis(10);
 
-pub struct RactorBank {
+/// What the bank needs of an actor framework.
+pub trait Framework: Send + Sync + 'static {
+    /// A reference to a live account.
+    type Live: Live;
+
+    /// Recovers an account from its newest snapshot and the events behind it.
+    fn spawn(
+        &self,
+        account: Account,
+        persistence: &Persistence,
+    ) -> impl Future<Output = Result<Self::Live, Failure>> + Send;
+}
+
+/// What the bank needs of a live account.
+pub trait Live: Clone + Send + Sync + 'static {
+    fn ask<C: Command>(&self, command: C) -> impl Future<Output = Result<C::Reply, AskError>> + Send
+    where
+        Account: Handles<C>;
+
+    fn kill(&self) -> impl Future<Output = ()> + Send;
+
+    fn stop(&self) -> impl Future<Output = ()> + Send;
+}
+
+pub struct LiveBank<F: Framework> {
+    framework: F,
     persistence: Persistence,
     /// The live accounts; `None` while one is not there, and whoever wants it waits.
-    accounts: Vec<watch::Sender<Option<PersistentRef<Account>>>>,
+    accounts: Vec<watch::Sender<Option<F::Live>>>,
     /// Transfers that are being carried.
     carried: watch::Sender<usize>,
     recoveries: Mutex<Recoveries>,
@@ -53,14 +73,16 @@ pub struct Recovery {
     pub transfers_resumed: usize,
 }
 
-impl RactorBank {
+impl<F: Framework> LiveBank<F> {
     /// Brings all accounts to life; `recovered` is called after each.
     pub async fn open(
+        framework: F,
         persistence: Persistence,
         accounts: u32,
         recovered: impl Fn(),
     ) -> Result<Arc<Self>, Failure> {
         let bank = Arc::new(Self {
+            framework,
             persistence,
             accounts: (0..accounts).map(|_| watch::Sender::new(None)).collect(),
             carried: watch::Sender::new(0),
@@ -71,18 +93,12 @@ impl RactorBank {
         Ok(bank)
     }
 
-    /// Recovers one account from its newest snapshot and the events behind it.
-    async fn begin(self: Arc<Self>, id: AccountId) -> Result<(), SpawnError> {
+    async fn begin(self: Arc<Self>, id: AccountId) -> Result<(), Failure> {
         let account = Account {
             id,
             bank: self.clone(),
         };
-        let account = persistent(account, format!("account|{id}"))
-            .snapshot_every(SNAPSHOT_EVERY)
-            .keep(2)
-            .delete_events()
-            .spawn(&self.persistence)
-            .await?;
+        let account = self.framework.spawn(account, &self.persistence).await?;
         self.seat(id).send_replace(Some(account));
         Ok(())
     }
@@ -156,12 +172,12 @@ impl RactorBank {
         self.recoveries().done.clone()
     }
 
-    pub fn ids(&self) -> impl Iterator<Item = AccountId> + use<> {
+    pub fn ids(&self) -> impl Iterator<Item = AccountId> + use<F> {
         (0..).take(self.accounts.len())
     }
 
     /// The live account, as soon as there is one.
-    async fn account(&self, id: AccountId) -> PersistentRef<Account> {
+    async fn account(&self, id: AccountId) -> F::Live {
         let mut seat = self.seat(id).subscribe();
         loop {
             if let Some(account) = &*seat.borrow_and_update() {
@@ -173,7 +189,7 @@ impl RactorBank {
     }
 
     #[expect(clippy::indexing_slicing, reason = "ids are below the number of accounts")]
-    fn seat(&self, id: AccountId) -> &watch::Sender<Option<PersistentRef<Account>>> {
+    fn seat(&self, id: AccountId) -> &watch::Sender<Option<F::Live>> {
         &self.accounts[id as usize]
     }
 
@@ -186,14 +202,14 @@ impl RactorBank {
     }
 
     /// Does the same with many accounts at once.
-    async fn for_each<F>(
+    async fn for_each<T>(
         self: &Arc<Self>,
         accounts: impl Iterator<Item = AccountId>,
-        task: impl Fn(Arc<Self>, AccountId) -> F,
+        task: impl Fn(Arc<Self>, AccountId) -> T,
         done: impl Fn(),
     ) -> Result<(), Failure>
     where
-        F: Future<Output = Result<(), SpawnError>> + Send + 'static,
+        T: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         let mut tasks: JoinSet<_> = accounts.map(|id| task(self.clone(), id)).collect();
         while let Some(ended) = tasks.join_next().await {
@@ -204,7 +220,7 @@ impl RactorBank {
     }
 }
 
-impl Bank for RactorBank {
+impl<F: Framework> Bank for LiveBank<F> {
     fn carry(self: Arc<Self>, transfer: Transfer) {
         self.carried.send_modify(|carried| *carried += 1);
         self.runtime.clone().spawn(async move {

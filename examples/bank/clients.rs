@@ -13,11 +13,11 @@ use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
 use tokio::{sync::Notify, task::JoinSet};
 
-use crate::{
+use super::{
     Failure,
     account::{AccountError, AccountId, Action, Order, Request},
     acknowledgements::Acknowledgements,
-    bank::RactorBank,
+    bank::{Framework, LiveBank},
 };
 
 /// Clients at work at the same time, each with one command under way.
@@ -26,8 +26,8 @@ const CLIENTS: u32 = 128;
 const NEIGHBOURS: u32 = 10;
 
 /// What the clients are to do.
-pub struct Load {
-    pub bank: Arc<RactorBank>,
+pub struct Load<F: Framework> {
+    pub bank: Arc<LiveBank<F>>,
     pub log: Acknowledgements,
     pub accounts: u32,
     pub commands: u64,
@@ -44,13 +44,13 @@ pub struct Seen {
     pub refused: u64,
 }
 
-struct Work {
-    load: Load,
+struct Work<F: Framework> {
+    load: Load<F>,
     sent: AtomicU64,
     middle: Notify,
 }
 
-impl Load {
+impl<F: Framework> Load<F> {
     /// Sends all commands; `in_the_middle` begins after half of them.
     pub async fn run(
         self,
@@ -80,7 +80,7 @@ impl Load {
     }
 }
 
-impl Work {
+impl<F: Framework> Work<F> {
     async fn client(self: Arc<Self>, client: u32) -> Result<Seen, Failure> {
         let load = &self.load;
         let mut random = Rng::with_seed(load.seed + u64::from(client));
@@ -112,7 +112,7 @@ impl Work {
     }
 }
 
-impl Load {
+impl<F: Framework> Load<F> {
     /// A command for an account; those with low numbers are busier than others.
     fn choose(&self, random: &mut Rng) -> (AccountId, Action) {
         let busiest = random.u32(1..=self.accounts);

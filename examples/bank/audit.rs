@@ -5,7 +5,7 @@ use std::fmt;
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use crate::{
+use super::{
     account::{AccountId, Cents, State},
     acknowledgements::Acknowledged,
 };

@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use crate::account::{AccountId, Done, Request};
+use super::account::{AccountId, Done, Request};
 
 pub struct Acknowledgements {
     file: File,

@@ -16,8 +16,12 @@ pub struct Arguments {
 pub const DEFAULT_ACCOUNTS: u32 = 2_000;
 const DEFAULT_EVENTS: u64 = 300_000;
 
-pub const USAGE: &str = "\
-usage: bank_account [OPTIONS]
+pub const NAME: &str = env!("CARGO_CRATE_NAME");
+
+pub const USAGE: &str = concat!(
+    "usage: ",
+    env!("CARGO_CRATE_NAME"),
+    " [OPTIONS]
 
 Accounts take deposits, withdrawals and transfers; part of them is killed in the middle, all of them recover.
 Run it again on the same folder, also after kill -9, and it continues where it stopped.
@@ -29,7 +33,8 @@ Run it again on the same folder, also after kill -9, and it continues where it s
   --verify       sends no commands, only recovers and checks that nothing acknowledged is missing
   --json         the closing table as JSON on the standard output, all else on the standard error
   --help         this text
-";
+"
+);
 
 /// # Errors
 /// What is wrong with the arguments.

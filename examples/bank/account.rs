@@ -290,6 +290,10 @@ impl Command for Inspect {
 }
 
 impl Account {
+    pub fn persistence_id(&self) -> String {
+        format!("account|{}", self.id)
+    }
+
     /// The newest transfer's number less that of the oldest under way: bounds what sender and receivers remember.
     pub const MOST_UNDER_WAY: u64 = 32;
 

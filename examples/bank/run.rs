@@ -1,7 +1,4 @@
-//! A bank of persistent actors: load, kills in the middle, recovery, and the proof that nothing is missing.
-//!
-//! `cargo run --release --example bank_account -- --help`. Read `account.rs` first: it is the application. `bank.rs`
-//! makes live actors of accounts; the rest sends commands, counts and checks.
+//! The run, from opening to the closing table; the same for every framework.
 
 #![allow(
     unreachable_pub,
@@ -13,11 +10,11 @@
     reason = "an example talks to whoever runs it"
 )]
 
-mod account;
+pub mod account;
 mod acknowledgements;
 mod arguments;
 mod audit;
-mod bank;
+pub mod bank;
 mod clients;
 mod report;
 
@@ -26,43 +23,43 @@ use std::{env, path::Path, process::ExitCode, sync::Arc, time::Instant};
 use actor_journal::Persistence;
 use indicatif::HumanCount;
 
-use crate::{
+use self::{
     acknowledgements::{Acknowledged, Acknowledgements},
     arguments::Arguments,
     audit::{Books, Money},
-    bank::RactorBank,
+    bank::{Framework, LiveBank},
     clients::Load,
     report::{Narrator, Recoveries, Report, Work, bytes_on_disk},
 };
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Every so-manieth account is killed in the middle.
 const KILL_EVERY: usize = 4;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// The whole program, with the accounts as actors of this framework.
+pub async fn main<F: Framework + Clone>(framework: F) -> ExitCode {
     let result = match arguments::parse(env::args_os().skip(1)) {
-        Ok(Some(arguments)) => run(arguments).await,
+        Ok(Some(arguments)) => run(framework, arguments).await,
         Ok(None) => {
             print!("{}", arguments::USAGE);
             return ExitCode::SUCCESS;
         }
         Err(error) => {
-            eprintln!("bank_account: {error}\n\n{}", arguments::USAGE);
+            eprintln!("{}: {error}\n\n{}", arguments::NAME, arguments::USAGE);
             return ExitCode::from(2);
         }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("bank_account: {failure}");
+            eprintln!("{}: {failure}", arguments::NAME);
             ExitCode::FAILURE
         }
     }
 }
 
-async fn run(arguments: Arguments) -> Result<(), Failure> {
+async fn run<F: Framework + Clone>(framework: F, arguments: Arguments) -> Result<(), Failure> {
     let out = Narrator { json: arguments.json };
     let journal = arguments.data.join("journal");
     let told = arguments.data.join("acknowledged.log");
@@ -86,7 +83,7 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
     } else {
         out.say(format!("opening {accounts} new accounts"));
     }
-    let mut bank = open(persistence, accounts, out).await?;
+    let mut bank = open(framework.clone(), persistence, accounts, out).await?;
     let mut checked = check(&bank, &told, out).await?;
     let mut recoveries = bank.recovered();
 
@@ -98,7 +95,8 @@ async fn run(arguments: Arguments) -> Result<(), Failure> {
 
         out.say("closing the journal, opening it again, recovering all accounts");
         bank.close().await?;
-        bank = open(actor_journal::embedded(&journal).await?, accounts, out).await?;
+        let persistence = actor_journal::embedded(&journal).await?;
+        bank = open(framework, persistence, accounts, out).await?;
         checked = check(&bank, &told, out).await?;
         if checked.books != before.books {
             return Err("an account recovered to another state than it had".into());
@@ -130,10 +128,15 @@ fn number_of_accounts(arguments: &Arguments, earlier: &Acknowledged) -> Result<u
     }
 }
 
-async fn open(persistence: Persistence, accounts: u32, out: Narrator) -> Result<Arc<RactorBank>, Failure> {
+async fn open<F: Framework>(
+    framework: F,
+    persistence: Persistence,
+    accounts: u32,
+    out: Narrator,
+) -> Result<Arc<LiveBank<F>>, Failure> {
     let progress = out.progress("recovering", accounts.into())?;
     let started = Instant::now();
-    let bank = RactorBank::open(persistence, accounts, || progress.inc(1)).await?;
+    let bank = LiveBank::open(framework, persistence, accounts, || progress.inc(1)).await?;
     progress.finish_and_clear();
     let Recoveries {
         recovered,
@@ -149,8 +152,8 @@ async fn open(persistence: Persistence, accounts: u32, out: Narrator) -> Result<
 }
 
 /// Clients send their commands; in the middle a part of the accounts is killed and recovers.
-async fn load(
-    bank: &Arc<RactorBank>,
+async fn load<F: Framework>(
+    bank: &Arc<LiveBank<F>>,
     log: Acknowledgements,
     arguments: &Arguments,
     accounts: u32,
@@ -199,7 +202,7 @@ struct Checked {
     acknowledged: Acknowledged,
 }
 
-async fn check(bank: &RactorBank, told: &Path, out: Narrator) -> Result<Checked, Failure> {
+async fn check<F: Framework>(bank: &LiveBank<F>, told: &Path, out: Narrator) -> Result<Checked, Failure> {
     let books = bank.books().await?;
     let money = books.check_money()?;
     let acknowledged = Acknowledged::read(told)?;
