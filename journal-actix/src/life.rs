@@ -188,7 +188,8 @@ fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
             if wait > Duration::ZERO {
                 tokio::time::sleep(wait).await;
             }
-            let recovered = Engine::recover(&id, options, &persistence, admission, Ears { hears, wake }).await;
+            let recovered =
+                Engine::recover(&id, options, &persistence, admission, Ears { hears, wake }).await;
             recovered.map(|engine| (engine, turn))
         });
         let stop = std::pin::pin!(shared.stop_wanted());

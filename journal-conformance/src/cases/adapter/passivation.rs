@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::future::join_all;
 use journal_core::{Persistent, ReplayRange};
+use tokio::runtime::Handle;
 
 use crate::{
     adapter::*,
@@ -131,7 +132,7 @@ pub(crate) async fn loses_and_doubles_nothing_in_a_flood<H: AdapterHarness>(
     let senders = (0..SENDERS).map(|sender| {
         let (reference, numbers) = (actor.0.clone(), numbers.clone());
         let mut dice = fastrand::Rng::with_seed(u64::try_from(sender).expect("a few"));
-        tokio::spawn(async move {
+        Handle::current().spawn(async move {
             let mut sent = Vec::new();
             for _ in 0..EACH {
                 let number = numbers.fetch_add(1, Ordering::SeqCst);
