@@ -9,8 +9,8 @@ mod run;
 use std::{process::ExitCode, sync::Arc, thread::available_parallelism};
 
 use actor_journal::{
-    AskError, Command, Handles, Persistence, PersistentActor,
-    actix::{Durable, PersistentAddr, SpawnPersistent, actix::Arbiter},
+    AskError, Command, Handles, Persistence,
+    actix::{Durable, PersistentActor, PersistentAddr, SpawnPersistent, actix::Arbiter},
 };
 use tokio::sync::oneshot;
 
