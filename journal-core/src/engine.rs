@@ -356,7 +356,7 @@ impl<A: EventSourced> Engine<A> {
     }
 
     /// Whether it handled nothing since the last call, and nothing waits: no command, stashed or on its way, no reply, no
-    /// write, no snapshot. For adapters, to be asked once per [`Options::idle_limit`]: then an actor is found idle
+    /// write, no snapshot, no confirmation of a delivery. For adapters, to be asked once per [`Options::idle_limit`]: then an actor is found idle
     /// after one to two times as long, and a command costs no clock.
     pub fn was_idle(&mut self) -> bool {
         let unused = !std::mem::take(&mut self.used);
@@ -366,6 +366,8 @@ impl<A: EventSourced> Engine<A> {
             && !self.stopping
             && self.queue.is_empty()
             && self.admission.waiting() == 0
+            // They are sent again only while it lives.
+            && self.deliveries.is_empty()
             && self.cell.is_idle()
             && self.cell.broken().is_none()
             && !self.actor.snapshot_round.load(Ordering::Acquire)

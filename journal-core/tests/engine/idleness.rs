@@ -24,7 +24,7 @@ fn described() -> Persistent<Summing> {
         told: mpsc::unbounded_channel().0,
         hooks: Hooks::default(),
     };
-    persistent(summing, "a")
+    persistent(summing, "a").delivers()
 }
 
 impl Looked {
@@ -168,6 +168,18 @@ async fn a_snapshot_that_is_being_saved_is_no_idleness() {
     while !looked.engine.was_idle() {
         others_run().await;
     }
+}
+
+#[tokio::test]
+async fn an_unconfirmed_delivery_is_no_idleness() {
+    let mut looked = Looked::at(&persistence(&Controlled::open())).await;
+    let deliver = Deliver(vec![Parcel::Holding(5)]);
+    looked.handle(deliver).await.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    looked.assert_busy();
+    looked.handle(Confirm(vec![1])).await.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    looked.assert_idle_at_the_second_look();
 }
 
 #[tokio::test]
