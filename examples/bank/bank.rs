@@ -260,6 +260,7 @@ impl<F: Framework> Bank for LiveBank<F> {
                 highest,
                 snapshot,
                 replayed,
+                ..
             } => {
                 let recovery = Recovery {
                     highest: highest.get(),

@@ -22,6 +22,7 @@ pub enum PersistError {
     Fenced(Arc<JournalError>),
     /// The actor has as much waiting work as it may; nothing of the command was done. Send it again later.
     #[error("overloaded: {waiting} commands and {bytes} bytes of events are waiting; send it again later")]
+    #[non_exhaustive]
     Overloaded {
         /// Commands that are not answered yet.
         waiting: usize,
@@ -49,6 +50,7 @@ pub enum PersistError {
         "{unconfirmed} deliveries are not confirmed, and {limit} may be; send it again when some are confirmed, or raise \
          `Redelivery::max_unconfirmed`"
     )]
+    #[non_exhaustive]
     TooManyUnconfirmed {
         /// Deliveries that are not confirmed, without those of the command.
         unconfirmed: usize,

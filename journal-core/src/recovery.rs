@@ -24,6 +24,7 @@ pub enum RecoveryError {
     Closed,
     /// Another actor of this process has the id.
     #[error("{id} is live already in this process; use a reference to it, or stop it first")]
+    #[non_exhaustive]
     AlreadyLive {
         /// The id.
         id: PersistenceId,
@@ -36,6 +37,7 @@ pub enum RecoveryError {
     Snapshots(Arc<SnapshotError>),
     /// Nothing came for too long.
     #[error("recovery of {id}: nothing came from {from} for {idle:?}; check that it is reachable")]
+    #[non_exhaustive]
     TimedOut {
         /// The id.
         id: PersistenceId,
@@ -51,6 +53,7 @@ pub enum RecoveryError {
          set `accept_deleted_prefix`",
         .unreadable.as_ref().map(|reason| format!(" (one was not usable: {reason})")).unwrap_or_default()
     )]
+    #[non_exhaustive]
     SnapshotMissing {
         /// The id.
         id: PersistenceId,
@@ -65,6 +68,7 @@ pub enum RecoveryError {
     #[error(
         "recovery of {id} ended at {reached}, but {highest} events are acknowledged; the journal is damaged"
     )]
+    #[non_exhaustive]
     Incomplete {
         /// The id.
         id: PersistenceId,
@@ -78,6 +82,7 @@ pub enum RecoveryError {
         "recovery of {id}: {unconfirmed} deliveries are not confirmed, but the actor was not set up to deliver: add \
          `.delivers()` to its options"
     )]
+    #[non_exhaustive]
     NotDelivering {
         /// The id.
         id: PersistenceId,
@@ -86,6 +91,7 @@ pub enum RecoveryError {
     },
     /// The model panicked: in `apply` of an event, or in `recovered` after the last one.
     #[error("recovery of {id}: the model panicked at {sequence_nr}: {message}")]
+    #[non_exhaustive]
     Panicked {
         /// The id.
         id: PersistenceId,
@@ -96,6 +102,7 @@ pub enum RecoveryError {
     },
     /// What the model's `recovered` persisted was not stored, twice in a row.
     #[error("recovery of {id}: what `recovered` persisted after it was not stored: {cause}")]
+    #[non_exhaustive]
     Unwritten {
         /// The id.
         id: PersistenceId,

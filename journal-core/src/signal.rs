@@ -12,6 +12,7 @@ use crate::{
 #[non_exhaustive]
 pub enum Signal {
     /// The actor is ready.
+    #[non_exhaustive]
     RecoveryCompleted {
         /// Its newest number.
         highest: SequenceNr,
@@ -36,6 +37,7 @@ pub enum Signal {
     EffectPanicked(Arc<str>),
     /// A delivery was sent as often as it may be and is not confirmed. It is kept, and sent again after the next
     /// recovery.
+    #[non_exhaustive]
     DeliveryGivenUp {
         /// The delivery.
         id: DeliveryId,

@@ -51,7 +51,7 @@ fn parcel(number: i64) -> Parcel {
 
 fn given_up(signal: &Signal) -> Option<(u64, u32)> {
     match signal {
-        Signal::DeliveryGivenUp { id, attempts } => Some((id.get(), *attempts)),
+        Signal::DeliveryGivenUp { id, attempts, .. } => Some((id.get(), *attempts)),
         _ => None,
     }
 }
@@ -430,6 +430,7 @@ async fn an_actor_that_was_not_set_up_to_deliver_does_not_recover_with_unconfirm
         let RecoveryError::NotDelivering {
             id,
             unconfirmed: count,
+            ..
         } = &failed
         else {
             panic!("{failed}")
@@ -477,6 +478,7 @@ async fn a_command_beyond_the_most_unconfirmed_is_refused_before_anything_is_app
     let PersistError::TooManyUnconfirmed {
         unconfirmed: 3,
         limit: 4,
+        ..
     } = refused
     else {
         panic!("{refused}")

@@ -19,6 +19,7 @@ fn completed(signal: &Signal) -> Option<(u64, u64, u64)> {
             highest,
             snapshot,
             replayed,
+            ..
         } => Some((highest.get(), snapshot.get(), *replayed)),
         _ => None,
     }

@@ -52,6 +52,7 @@ async fn events_go_up_to_the_oldest_kept_snapshot_then_older_snapshots() {
                 highest,
                 snapshot,
                 replayed,
+                ..
             } => Some((highest.get(), snapshot.get(), *replayed)),
             _ => None,
         })

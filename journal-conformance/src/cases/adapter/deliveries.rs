@@ -182,7 +182,7 @@ pub(crate) async fn that_are_given_up_become_a_signal<H: AdapterHarness>(
             actor.ask(Deliver(vec![ONE])).await;
         }
         let given_up = hears.signal(|signal| match signal {
-            Signal::DeliveryGivenUp { id, attempts } => Some((id.get(), *attempts)),
+            Signal::DeliveryGivenUp { id, attempts, .. } => Some((id.get(), *attempts)),
             _ => None,
         });
         assert_eq!(given_up.await, (2, 3));
