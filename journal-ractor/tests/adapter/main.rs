@@ -1,4 +1,5 @@
-//! What the ractor adapter promises, on a memory journal that the test controls.
+//! What the ractor adapter promises beyond the contract of adapters, which `tests/ractor_adapter.rs` of the workspace
+//! tests.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -7,7 +8,6 @@
 )]
 
 mod common;
-mod failures;
 mod messages;
 mod recovery;
 mod replies;

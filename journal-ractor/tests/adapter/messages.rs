@@ -1,6 +1,6 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use journal_core::{Command, Effect, Effects, Handles, PersistError, Signal};
+use journal_core::{Command, Effect, Effects, ErrorKind, Handles, PersistError, Signal};
 use journal_ractor::{
     Envelope, PersistentRef, SpawnPersistent, ThenReplyTo,
     ractor::{ActorRef, RpcReplyPort, call, cast},
@@ -37,7 +37,7 @@ impl Handles<AccountMessage> for Account {
 }
 
 async fn spawn(
-    journal: &std::sync::Arc<Controlled>,
+    journal: &Arc<ControlledJournal>,
 ) -> (
     PersistentRef<Account, AccountMessage>,
     ActorRef<AccountMessage>,
@@ -47,7 +47,7 @@ async fn spawn(
     let account = description
         .max_waiting(100)
         .accepting::<AccountMessage>()
-        .spawn(&journal.persistence())
+        .spawn(&persistence(journal))
         .await
         .unwrap();
     let actor = account.actor_ref();
@@ -56,7 +56,7 @@ async fn spawn(
 
 #[tokio::test]
 async fn an_actor_ref_of_an_enum_with_reply_ports_works() {
-    let journal = Controlled::open();
+    let journal = journal();
     let (account, actor, _hears) = spawn(&journal).await;
     assert_eq!(call!(actor, AccountMessage::Deposit, 5).unwrap(), 5);
     cast!(actor, AccountMessage::Gift(2)).unwrap();
@@ -67,21 +67,22 @@ async fn an_actor_ref_of_an_enum_with_reply_ports_works() {
 
 #[tokio::test]
 async fn a_reply_port_is_answered_once_its_events_are_durable() {
-    let journal = Controlled::gated();
+    let journal = journal();
+    journal.appends.close();
     let (_account, actor, _hears) = spawn(&journal).await;
     let deposit = background(async move { call!(actor, AccountMessage::Deposit, 5) });
-    journal.entered().await;
+    journal.appends.arrival().await;
     settle().await;
     assert!(!deposit.is_finished());
-    journal.let_through(1);
+    journal.appends.let_through(1);
     assert_eq!(deposit.await.unwrap().unwrap(), 5);
 }
 
 #[tokio::test]
 async fn a_failed_write_drops_the_reply_port_and_signals_the_model() {
-    let journal = Controlled::open();
+    let journal = journal();
     let (_account, actor, mut hears) = spawn(&journal).await;
-    journal.fate(Fate::NotStored);
+    journal.fate(Fate::NotStored(ErrorKind::Poisoned));
     assert!(call!(actor, AccountMessage::Deposit, 5).is_err());
     let failure = hears.signal(|signal| match signal {
         Signal::CommandFailed(error) => Some(error.clone()),
@@ -93,7 +94,7 @@ async fn a_failed_write_drops_the_reply_port_and_signals_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn an_actor_ref_outlives_a_restart() {
-    let journal = Controlled::open();
+    let journal = journal();
     let (_account, actor, _hears) = spawn(&journal).await;
     assert_eq!(call!(actor, AccountMessage::Deposit, 5).unwrap(), 5);
     journal.set_down(true);
@@ -106,7 +107,8 @@ async fn an_actor_ref_outlives_a_restart() {
 
 #[tokio::test]
 async fn a_flood_of_messages_is_bounded_too() {
-    let journal = Controlled::gated();
+    let journal = journal();
+    journal.appends.close();
     let (account, actor, mut hears) = spawn(&journal).await;
     for _ in 0..1_000 {
         cast!(actor, AccountMessage::Gift(1)).unwrap();
@@ -119,7 +121,7 @@ async fn a_flood_of_messages_is_bounded_too() {
             .await;
     }
     assert_eq!(account.waiting(), 100);
-    journal.let_all_through();
+    journal.appends.open();
     while account.waiting() > 0 {
         tokio::task::yield_now().await;
     }
@@ -129,13 +131,14 @@ async fn a_flood_of_messages_is_bounded_too() {
 #[tokio::test]
 async fn stopping_or_draining_an_actor_ref_finishes_what_it_was_sent() {
     for drain in [false, true] {
-        let journal = Controlled::gated();
+        let journal = journal();
+        journal.appends.close();
         let (_account, actor, _hears) = spawn(&journal).await;
         let deposit = background({
             let actor = actor.clone();
             async move { call!(actor, AccountMessage::Deposit, 5) }
         });
-        journal.entered().await;
+        journal.appends.arrival().await;
         if drain {
             actor.drain().unwrap();
         } else {
@@ -143,7 +146,7 @@ async fn stopping_or_draining_an_actor_ref_finishes_what_it_was_sent() {
         }
         settle().await;
         assert!(!deposit.is_finished());
-        journal.let_all_through();
+        journal.appends.open();
         actor.wait(None).await.unwrap();
         assert_eq!(deposit.await.unwrap().unwrap(), 5);
     }
@@ -151,23 +154,24 @@ async fn stopping_or_draining_an_actor_ref_finishes_what_it_was_sent() {
 
 #[tokio::test]
 async fn killing_an_actor_ref_kills() {
-    let journal = Controlled::gated();
+    let journal = journal();
+    journal.appends.close();
     let (account, actor, _hears) = spawn(&journal).await;
     let deposit = background({
         let actor = actor.clone();
         async move { call!(actor, AccountMessage::Deposit, 5) }
     });
-    journal.entered().await;
+    journal.appends.arrival().await;
     actor.kill();
     account.ended().await;
-    journal.let_all_through();
+    journal.appends.open();
     assert_eq!(deposit.await.unwrap().unwrap(), 5);
     assert!(cast!(actor, AccountMessage::Gift(1)).is_err());
 }
 
 #[tokio::test]
 async fn a_stop_handled_by_a_message_ends_its_actor_ref() {
-    let journal = Controlled::open();
+    let journal = journal();
     let (_account, actor, _hears) = spawn(&journal).await;
     cast!(actor, AccountMessage::Close).unwrap();
     actor.wait(None).await.unwrap();
@@ -176,7 +180,7 @@ async fn a_stop_handled_by_a_message_ends_its_actor_ref() {
 
 #[tokio::test]
 async fn ractor_calls_carry_any_command_in_an_envelope() {
-    let persistence = Controlled::open().persistence();
+    let persistence = persistence(&journal());
     let account = account("a").0.spawn(&persistence).await.unwrap();
     let actor: ActorRef<Envelope<Account>> = account.actor_ref();
     actor.cast(Envelope::cast(Deposit(5))).unwrap();

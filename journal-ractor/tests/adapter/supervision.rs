@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use journal_core::{PersistError, Persistence, RecoveryError};
+use journal_core::{PersistError, Persistence};
 use journal_ractor::{
     AskError, PersistentRef, SpawnError, SpawnPersistent,
     ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent},
@@ -9,69 +9,10 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::common::*;
 
-/// The waits between the claims made so far.
-fn waits(journal: &Controlled) -> Vec<Duration> {
-    let claimed = journal.claimed.lock().unwrap();
-    claimed.windows(2).map(|pair| pair[1] - pair[0]).collect()
-}
-
-fn millis(millis: impl IntoIterator<Item = u64>) -> Vec<Duration> {
-    millis.into_iter().map(Duration::from_millis).collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn recovery_from_a_journal_that_is_down_is_tried_again_with_growing_waits() {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
-    journal.set_down(true);
-    let account = account("a").0.spawn_instant(&persistence).unwrap();
-    // What waited for a recovery that failed is not kept for the next one.
-    assert_eq!(account.ask(Deposit(1)).await.unwrap_err(), AskError::Closed);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(waits(&journal), millis([200, 400, 800]));
-    journal.set_down(false);
-    // What is sent during a wait is.
-    assert_eq!(account.ask(Deposit(5)).await.unwrap().unwrap(), 5);
-    assert_eq!(waits(&journal), millis([200, 400, 800, 1_600]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panic_in_recovered_fails_the_recovery() {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
-    let (description, _hears) = account_that_panics("a", 3);
-    let panicked = description.clone().spawn(&persistence).await.unwrap_err();
-    assert!(
-        matches!(panicked, SpawnError::Recovery(RecoveryError::Panicked { .. })),
-        "{panicked:?}"
-    );
-    let account = description.spawn_instant(&persistence).unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(waits(&journal)[1..], millis([200, 400]));
-    assert_eq!(account.ask(Deposit(5)).await.unwrap().unwrap(), 5);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_actor_that_cannot_recover_in_place_starts_again_behind_the_same_reference() {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
-    let account = account("a").0.spawn(&persistence).await.unwrap();
-    account.ask(Deposit(5)).await.unwrap().unwrap();
-    journal.set_down(true);
-    journal.fate(Fate::StoredButUnknown);
-    let unknown = account.ask(Deposit(2)).await.unwrap().unwrap_err();
-    assert!(matches!(unknown, PersistError::Unknown(_)), "{unknown:?}");
-    journal.set_down(false);
-    // The actor has not failed yet where this is asked before it could.
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(account.ask(Read).await.unwrap().unwrap(), 7);
-    assert_eq!(waits(&journal)[1..], millis([200]));
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_waits_start_anew_after_a_healthy_while() {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
+    let journal = journal();
+    let persistence = persistence(&journal);
     let account = account("a").0.spawn(&persistence).await.unwrap();
     let fail = async || {
         journal.set_down(true);
@@ -92,11 +33,11 @@ async fn the_waits_start_anew_after_a_healthy_while() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fenced_actor_stops_until_a_command_starts_it_again() {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
+    let journal = journal();
+    let persistence = persistence(&journal);
     let account = account("a").0.spawn(&persistence).await.unwrap();
     account.ask(Deposit(5)).await.unwrap().unwrap();
-    journal.fate(Fate::Fenced);
+    another_writer(&journal).await;
     let fenced = account.ask(Deposit(2)).await.unwrap().unwrap_err();
     assert!(matches!(fenced, PersistError::Fenced(_)), "{fenced:?}");
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -108,10 +49,10 @@ async fn a_fenced_actor_stops_until_a_command_starts_it_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_command_from_a_thread_without_a_runtime_starts_a_fenced_actor_again() {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
+    let journal = journal();
+    let persistence = persistence(&journal);
     let account = account("a").0.spawn(&persistence).await.unwrap();
-    journal.fate(Fate::Fenced);
+    another_writer(&journal).await;
     account.ask(Deposit(2)).await.unwrap().unwrap_err();
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(!persistence.is_live(account.persistence_id()));
@@ -123,36 +64,8 @@ async fn a_command_from_a_thread_without_a_runtime_starts_a_fenced_actor_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_killed_actor_is_not_started_again() {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
-    let account = account("a").0.spawn(&persistence).await.unwrap();
-    account.kill().await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(account.ask(Read).await.unwrap_err(), AskError::Closed);
-    assert_eq!(journal.claims_made(), 1);
-    assert!(!persistence.is_live(account.persistence_id()));
-}
-
-#[tokio::test]
-async fn an_id_lives_once() {
-    let persistence = Controlled::open().persistence();
-    let (description, _hears) = account("a");
-    let first = description.clone().spawn(&persistence).await.unwrap();
-    let second = description.clone().spawn(&persistence).await.unwrap_err();
-    assert!(
-        matches!(second, SpawnError::Recovery(RecoveryError::AlreadyLive { .. })),
-        "{second:?}"
-    );
-    assert_eq!(first.ask(Deposit(5)).await.unwrap().unwrap(), 5);
-    first.stop().await;
-    let third = description.spawn(&persistence).await.unwrap();
-    assert_eq!(third.ask(Read).await.unwrap().unwrap(), 5);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_reference_whose_id_another_has_waits_for_its_turn() {
-    let persistence = Controlled::open().persistence();
+    let persistence = persistence(&journal());
     let (description, _hears) = account("a");
     let first = description.clone().spawn(&persistence).await.unwrap();
     let second = description.spawn_instant(&persistence).unwrap();
@@ -191,7 +104,7 @@ impl Parent {
 }
 
 struct Family {
-    journal: Arc<Controlled>,
+    journal: Arc<ControlledJournal>,
     persistence: Persistence,
     parent: ActorRef<String>,
     hears: mpsc::UnboundedReceiver<&'static str>,
@@ -199,8 +112,8 @@ struct Family {
 }
 
 async fn family() -> Family {
-    let journal = Controlled::open();
-    let persistence = journal.persistence();
+    let journal = journal();
+    let persistence = persistence(&journal);
     let (told, hears) = mpsc::unbounded_channel();
     let (parent, _) = Actor::spawn(None, Parent { told }, ()).await.unwrap();
     let account = account("a").0.spawn_linked(&persistence, parent.get_cell());
