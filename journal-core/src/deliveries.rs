@@ -304,6 +304,12 @@ impl Schedule {
         due
     }
 
+    /// True if nothing is to be sent any more: all that is unconfirmed is given up.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let given_up = |entry: &Entry| entry.due.is_none() && entry.attempts >= self.settings.attempts;
+        self.entries.values().all(given_up)
+    }
+
     /// When [`due`](Self::due) has something to tell again.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
@@ -534,6 +540,9 @@ mod tests {
                     assert_eq!(schedule.due(seconds(now)), expected);
                 }
             }
+            let at_rest =
+                |(_, attempts, due): &(u64, u32, Option<u64>)| due.is_none() && *attempts >= ATTEMPTS;
+            assert_eq!(schedule.is_at_rest(), reference.iter().all(at_rest));
             let next = reference.iter().filter_map(|(_, _, due)| *due).min();
             assert_eq!(schedule.next(), next.map(seconds));
             for id in 0..4 {

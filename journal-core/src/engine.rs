@@ -356,7 +356,7 @@ impl<A: EventSourced> Engine<A> {
     }
 
     /// Whether it handled nothing since the last call, and nothing waits: no command, stashed or on its way, no reply, no
-    /// write, no snapshot, no confirmation of a delivery. For adapters, to be asked once per [`Options::idle_limit`]: then an actor is found idle
+    /// write, no snapshot, no delivery for its confirmation. For adapters, to be asked once per [`Options::idle_limit`]: then an actor is found idle
     /// after one to two times as long, and a command costs no clock.
     pub fn was_idle(&mut self) -> bool {
         let unused = !std::mem::take(&mut self.used);
@@ -366,11 +366,14 @@ impl<A: EventSourced> Engine<A> {
             && !self.stopping
             && self.queue.is_empty()
             && self.admission.waiting() == 0
-            // They are sent again only while it lives.
-            && self.deliveries.is_empty()
             && self.cell.is_idle()
             && self.cell.broken().is_none()
             && !self.actor.snapshot_round.load(Ordering::Acquire)
+            && self
+                .actor
+                .redeliveries
+                .as_ref()
+                .is_none_or(|redeliveries| redeliveries.are_at_rest())
     }
 
     /// Lets go of the id before the engine is dropped: a successor is no longer refused, but waits until everything of

@@ -174,8 +174,9 @@ macro_rules! option_methods {
         }
 
         /// Ends the actor when it was idle for `idle` (at most twice as long): its state leaves the memory, its id is free.
-        /// The next command through its reference recovers it. It is not idle while a command waits, in the stash too, or a
-        /// delivery is unconfirmed. Default: never.
+        /// The next command through its reference recovers it. It is not idle while a command waits, in the stash too,
+        /// nor while it waits for the confirmation of a delivery that it has not given up.
+        /// Default: never.
         #[must_use]
         pub fn passivate_after(mut self, idle: Duration) -> Self {
             self$(.$options)?.idle_limit = Some(idle);

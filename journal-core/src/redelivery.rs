@@ -115,6 +115,11 @@ impl Redeliveries {
         self.changed.notify_one();
     }
 
+    /// True if nothing is waited for.
+    pub(crate) fn are_at_rest(&self) -> bool {
+        self.lock().schedule.is_at_rest()
+    }
+
     /// On the effect task: these events are durable. Sends what they record, ends what they confirm.
     pub(crate) fn released(self: &Arc<Self>, actor: &Arc<Actor>, events: Vec<(SequenceNr, DeliveryEvent)>) {
         for (number, event) in events {

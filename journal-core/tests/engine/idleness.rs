@@ -1,14 +1,17 @@
 //! When an actor may be passivated, and how it makes room.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use futures_util::FutureExt;
 use journal_core::{
-    Command, Effects, Handles, Persistence, Persistent,
+    Command, Effects, Handles, Persistence, Persistent, Redelivery,
     adapter::{Admission, BoxedCommand, Direct, Engine, NoPort},
     persistent,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
 
 use crate::common::*;
 
@@ -29,7 +32,10 @@ fn described() -> Persistent<Summing> {
 
 impl Looked {
     async fn at(persistence: &Persistence) -> Self {
-        let described = described();
+        Self::at_described(described(), persistence).await
+    }
+
+    async fn at_described(described: Persistent<Summing>, persistence: &Persistence) -> Self {
         let admission = described.options().admission();
         let recovered = described.recover(persistence, admission.clone(), || ());
         let mut engine = recovered.await.unwrap();
@@ -168,6 +174,31 @@ async fn a_snapshot_that_is_being_saved_is_no_idleness() {
     while !looked.engine.was_idle() {
         others_run().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_that_is_waited_for_is_no_idleness() {
+    let persistence = on_this_runtime(Persistence::builder(Controlled::open()));
+    let twice = Redelivery {
+        attempts: 2,
+        ..Redelivery::DEFAULT
+    };
+    let delivering = described().delivers().redelivery(twice);
+    let mut looked = Looked::at_described(delivering, &persistence).await;
+    let deliver = Deliver(vec![Parcel::Holding(1)]);
+    looked.handle(deliver).await.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    looked.assert_busy();
+    looked.handle(Confirm(vec![1])).await.await.unwrap().unwrap();
+    looked.engine.settled().await;
+    looked.assert_idle_at_the_second_look();
+    // Until it is given up: then only a recovery sends it again.
+    let deliver = Deliver(vec![Parcel::Holding(2)]);
+    looked.handle(deliver).await.await.unwrap().unwrap();
+    sleep(Duration::from_secs(14)).await;
+    looked.assert_busy();
+    sleep(Duration::from_secs(2)).await;
+    assert!(looked.engine.was_idle());
 }
 
 #[tokio::test]
