@@ -72,13 +72,17 @@ caught! {
     an_early_acknowledgement AcknowledgesEarly ByAnAssertion [
         "replies::are_withheld_until_all_before_is_durable",
         "effects::are_done_before_their_reply",
+        "deliveries::are_sent_once_durable_in_the_order_of_the_commands",
         "stop::that_is_handled_refuses_what_follows",
         "kill::loses_nothing_that_was_handled",
         "schedules::leave_no_message_without_its_one_true_answer",
     ],
     a_lost_queue LosesQueuedCommands ByAnAssertion ["failure::spares_commands_not_yet_handled"],
     a_lost_stash RestartsInsteadOfRecovering ByAnAssertion ["stash::survives_a_failed_write_in_order"],
-    a_restart_after_fencing RestartsAfterFencing ByAnAssertion ["fencing::ends_the_actor_without_a_restart"],
+    a_restart_after_fencing RestartsAfterFencing ByAnAssertion [
+        "fencing::ends_the_actor_without_a_restart",
+        "deliveries::end_with_a_fenced_actor",
+    ],
     a_restart_without_backoff RestartsAtOnce ByAnAssertion [
         "recovery::that_fails_is_tried_again_with_growing_waits",
         "failure::of_the_recovery_after_it_starts_the_actor_again",
@@ -92,9 +96,14 @@ caught! {
         "stop::that_is_handled_ends_the_actor",
         "stop::that_is_handled_refuses_what_follows",
     ],
-    a_restart_after_a_kill RestartsAfterKill ByAnAssertion ["kill::is_not_followed_by_a_restart"],
+    a_restart_after_a_kill RestartsAfterKill ByAnAssertion [
+        "kill::is_not_followed_by_a_restart",
+    ],
     a_kept_id KeepsItsId ByAnAssertion ["stop::frees_the_id", "recovery::from_events_applies_them_all"],
-    an_ignored_wake SleepsThroughWakes ByTheDeadline ["unknown::that_was_stored_is_answered_as_stored"],
+    an_ignored_wake SleepsThroughWakes ByTheDeadline [
+        "unknown::that_was_stored_is_answered_as_stored",
+        "deliveries::are_sent_again_after_a_failed_write",
+    ],
     a_flood_without_bound TakesAnyFlood ByTheDeadline [
         "overload::is_answered_and_leaves_no_trace",
         "overload::while_recovering_is_answered",

@@ -52,9 +52,10 @@ impl Restarts {
                 RecoveryError::Journal(ref error) if error.kind() == ErrorKind::Fenced => {
                     return Restart::Rest;
                 }
-                RecoveryError::InvalidId(_) | RecoveryError::Config(_) | RecoveryError::Closed => {
-                    return Restart::End;
-                }
+                RecoveryError::InvalidId(_)
+                | RecoveryError::Config(_)
+                | RecoveryError::NotDelivering { .. }
+                | RecoveryError::Closed => return Restart::End,
                 _ => {}
             },
             None => {}
@@ -120,7 +121,15 @@ mod tests {
 
     #[test]
     fn options_that_can_never_work_and_a_shutdown_end_it() {
-        for hopeless in [RecoveryError::Config("no".to_owned()), RecoveryError::Closed] {
+        let not_delivering = RecoveryError::NotDelivering {
+            id: PersistenceId::new("a").unwrap(),
+            unconfirmed: 1,
+        };
+        for hopeless in [
+            RecoveryError::Config("no".to_owned()),
+            not_delivering,
+            RecoveryError::Closed,
+        ] {
             let halt = Halt::RecoveryFailed(Arc::new(hopeless));
             assert_eq!(restarts().after(Some(&halt)), Restart::End);
         }
