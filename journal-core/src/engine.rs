@@ -12,20 +12,18 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use crate::{
-    AtomicWrite, Capabilities, Deletion, ErrorKind, EventSerializer, EventSourced, Incarnation, JournalError,
-    Operation, Options, PersistError, Persistence, PersistenceId, Persistent, RecoveryError, SequenceNr,
-    Signal, Snapshot, SnapshotError, SnapshotMetadata,
+    AtomicWrite, Capabilities, Deletion, ErrorKind, EventSourced, Incarnation, JournalError, Operation,
+    Options, PersistError, Persistence, PersistenceId, Persistent, RecoveryError, SequenceNr, Signal,
+    Snapshot, SnapshotError, SnapshotMetadata,
     cell::{Broken, Cell},
     command::{Admission, BoxedCommand, Handled, HeldReply, PendingReply, panic_message},
-    deliveries::{Deliveries, DeliveryEvent},
-    delivery::Recording,
-    effect::{Also, DeliveryEffect, Inner, Outer},
+    effect::{Also, DeliveryEffect, Outer},
     effect_task::{Actor, Duty, Held, Life},
     listener::{self, Direct, Listener},
+    prepare::{Newest, Prepare, Prepared},
     recover::{Folded, Rebuilt, Recover, Serializers},
     redelivery::Redeliveries,
     retention::{DeletionDuty, Round, SnapshotDuty},
-    state_snapshot::StateSerializer,
 };
 
 /// A recovered persistent actor without its framework and without its model.
@@ -45,11 +43,8 @@ pub struct Engine<A: EventSourced> {
     limits: Capabilities,
     actor: Life,
     cell: Arc<Cell>,
-    state: A::State,
-    /// What is to be delivered, beside the state.
-    deliveries: Deliveries,
+    newest: Newest<A>,
     incarnation: Incarnation,
-    newest: SequenceNr,
     stash: VecDeque<BoxedCommand<A>>,
     /// Commands that are handled before the next one of the mailbox.
     queue: VecDeque<BoxedCommand<A>>,
@@ -136,15 +131,7 @@ impl<A: EventSourced> Engine<A> {
     ) -> Result<Self, RecoveryError> {
         let id = PersistenceId::new(id)?;
         let config = |error: &dyn fmt::Display| RecoveryError::Config(error.to_string());
-        let serializers = Serializers {
-            events: EventSerializer::new(options.event_codec.clone()).map_err(|error| config(&error))?,
-            states: StateSerializer::new::<A>(options.state_codec.clone()).map_err(|error| config(&error))?,
-            deliverer: options
-                .deliverer
-                .clone()
-                .transpose()
-                .map_err(|error| config(&error))?,
-        };
+        let serializers = options.serializers()?;
         if options.snapshot_every.is_some() && persistence.snapshots().is_none() {
             return Err(config(
                 &"`snapshot_every` needs a snapshot store: give the persistence one",
@@ -184,15 +171,17 @@ impl<A: EventSourced> Engine<A> {
                 } = folded;
                 let mut engine = Self {
                     incarnation: claim.incarnation(),
-                    newest: claim.highest(),
+                    newest: Newest {
+                        number: claim.highest(),
+                        state,
+                        deliveries,
+                    },
                     recovered_to: claim.highest(),
                     cell: Cell::new(actor, claim, options.append, options.unknown_wait),
                     admission,
                     serializers,
                     limits,
                     actor: life,
-                    state,
-                    deliveries,
                     stash: VecDeque::new(),
                     queue: VecDeque::new(),
                     stopping: false,
@@ -249,7 +238,7 @@ impl<A: EventSourced> Engine<A> {
 
     /// Lets the model decide. A panic of the model is a decision too.
     pub fn decide(&self, model: &A, command: BoxedCommand<A>) -> Decision<A> {
-        Decision(command.handle(model, &self.state))
+        Decision(command.handle(model, &self.newest.state))
     }
 
     /// Does what the model decided: encode and check, apply, reply and outer stage of the effects, snapshot, enqueue.
@@ -292,10 +281,12 @@ impl<A: EventSourced> Engine<A> {
             snapshot,
             replayed,
         } = folded;
-        self.state = state;
-        self.deliveries = deliveries;
         self.incarnation = claim.incarnation();
-        self.newest = claim.highest();
+        self.newest = Newest {
+            number: claim.highest(),
+            state,
+            deliveries,
+        };
         self.recovered_to = claim.highest();
         self.cell = Cell::new(
             Arc::clone(&self.actor),
@@ -397,7 +388,7 @@ impl<A: EventSourced> Engine<A> {
     /// The newest state: all handled commands, perhaps not durable yet.
     #[must_use]
     pub fn state(&self) -> &A::State {
-        &self.state
+        &self.newest.state
     }
 
     /// The actor's id.
@@ -453,13 +444,13 @@ impl<A: EventSourced> Engine<A> {
 
     fn begin(&mut self, snapshot: SequenceNr, replayed: u64) {
         self.actor.signal(Signal::RecoveryCompleted {
-            highest: self.newest,
+            highest: self.newest.number,
             snapshot,
             replayed,
         });
         if let Some(redeliveries) = &self.actor.redeliveries {
             // Before any command, and so before anything new.
-            redeliveries.restart(&self.actor, &self.deliveries);
+            redeliveries.restart(&self.actor, &self.newest.deliveries);
         }
         if self
             .options
@@ -519,7 +510,7 @@ impl<A: EventSourced> Engine<A> {
         mut reply: Box<dyn PendingReply<A::State>>,
     ) {
         let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(&events, deliveries, also)));
-        let Prepared { write, deliveries } = match prepared {
+        let prepared = match prepared {
             Ok(Ok(prepared)) => prepared,
             Ok(Err(refusal)) => {
                 let held = Held {
@@ -531,22 +522,12 @@ impl<A: EventSourced> Engine<A> {
             }
             Err(panic) => return self.panicked(reply, panic_message(&*panic)),
         };
-        let before = self.newest;
-        let after = write.as_ref().map_or(before, |write| {
-            before.checked_add(write.len() as u64).unwrap_or(SequenceNr::MAX)
-        });
+        let before = self.newest.number;
         let finished = catch_unwind(AssertUnwindSafe(|| {
-            for event in &events {
-                A::apply(&mut self.state, event);
-            }
-            for (number, event) in &deliveries {
-                self.deliveries.apply(*number, event.clone());
-            }
-            self.newest = after;
-            reply.evaluate(&self.state);
-            let runs: Vec<Inner> = runs.into_iter().map(|prepare| prepare(&self.state)).collect();
+            let runs = self.newest.advance(&events, &prepared, runs, &mut *reply);
             (runs, self.duties(before, also))
         }));
+        let Prepared { write, deliveries } = prepared;
         match finished {
             Err(panic) => self.panicked(reply, panic_message(&*panic)),
             Ok((runs, duties)) => {
@@ -565,95 +546,27 @@ impl<A: EventSourced> Engine<A> {
         }
     }
 
-    /// The encoded write of a command, checked against the journal's limits before anything is applied.
+    /// The encoded write of a command, checked before anything is applied.
     fn prepare(
         &self,
         events: &[A::Event],
         deliveries: &[DeliveryEffect],
         also: Also,
     ) -> Result<Prepared, PersistError> {
-        let after = self.newest.checked_add(events.len() as u64);
-        let deliveries = Recording {
-            of: &self.actor.id,
-            deliverer: self.serializers.deliverer.as_deref(),
-            unconfirmed: &self.deliveries,
-            limit: self.options.redelivery.max_unconfirmed,
+        Prepare {
+            id: &self.actor.id,
+            serializers: &self.serializers,
+            limits: &self.limits,
+            max_unconfirmed: self.options.redelivery.max_unconfirmed,
+            timestamp: self.actor.persistence.clock().now(),
+            newest: &self.newest,
         }
-        .events(deliveries, after.unwrap_or(SequenceNr::MAX))?;
-        if also.restart_from_here
-            && !(self.deliveries.would_be_empty(&deliveries) && self.would_be_initial(events)?)
-        {
-            return Err(PersistError::NotInitialState);
-        }
-        if events.is_empty() && deliveries.is_empty() {
-            return Ok(Prepared {
-                write: None,
-                deliveries,
-            });
-        }
-        let timestamp = self.actor.persistence.clock().now();
-        let encoded = events
-            .iter()
-            .map(|event| self.serializers.events.encode(event, timestamp))
-            .chain(deliveries.iter().map(|(_, event)| Ok(event.encode(timestamp))));
-        let write = encoded
-            .collect::<Result<Vec<_>, _>>()
-            .map(AtomicWrite::from)
-            .map_err(|error| {
-                self.rejected(JournalError::rejected(None, error.to_string()).with_source(error))
-            })?;
-        crate::journal::check_limits(std::slice::from_ref(&write), &self.limits)
-            .map_err(|error| self.rejected(error))?;
-        if self.newest.checked_add(write.len() as u64).is_none() {
-            let message = "the sequence numbers of this id are used up; purge it or use another id";
-            return Err(self.rejected(JournalError::rejected(None, message)));
-        }
-        Ok(Prepared {
-            write: Some(write),
-            deliveries,
-        })
-    }
-
-    fn rejected(&self, error: JournalError) -> PersistError {
-        PersistError::Rejected(Arc::new(error.with_id(&self.actor.id)))
-    }
-
-    /// Whether the events lead back to the initial state; tried on a copy, since a refused command changes nothing.
-    fn would_be_initial(&self, events: &[A::Event]) -> Result<bool, PersistError> {
-        let refused = |error: &dyn fmt::Display| {
-            self.rejected(JournalError::rejected(
-                None,
-                format!("the state cannot be compared: {error}"),
-            ))
-        };
-        let copy = self
-            .serializers
-            .states
-            .encode(&self.state, &Deliveries::default())
-            .map_err(|error| refused(&error))?;
-        let (mut state, _) = self
-            .serializers
-            .states
-            .decode(&copy)
-            .map_err(|error| refused(&error))?;
-        for event in events {
-            A::apply(&mut state, event);
-        }
-        let states = &self.serializers.states;
-        let state = states.encode_state(&state).map_err(|error| refused(&error))?;
-        let initial = states
-            .encode_state(&A::State::default())
-            .map_err(|error| refused(&error))?;
-        Ok(state == initial)
+        .write(events, deliveries, also)
     }
 
     fn duties(&self, before: SequenceNr, also: Also) -> Vec<Duty> {
         let mut duties = Vec::new();
-        let passed = |every: u64| before.get() / every < self.newest.get() / every;
-        let due = self
-            .options
-            .snapshot_every
-            .is_some_and(|every| passed(every.get()));
+        let due = self.options.snapshot_is_due(before, self.newest.number);
         if due || also.snapshot {
             duties.extend(self.snapshot_duty());
         }
@@ -665,18 +578,19 @@ impl<A: EventSourced> Engine<A> {
             };
             // What is unconfirmed is never accepted as deleted.
             let owed = self
+                .newest
                 .deliveries
                 .oldest()
                 .is_some_and(|oldest| oldest.get() <= to.get());
             let must_be_covered = owed || !fresh_start && !self.options.accept_deleted_prefix;
-            let covered_up_to = must_be_covered.then_some(self.newest);
+            let covered_up_to = must_be_covered.then_some(self.newest.number);
             Duty::Delete(DeletionDuty {
                 deletion,
                 covered_up_to,
             })
         };
         if let Some(to) = also.delete_to {
-            if to <= self.newest {
+            if to <= self.newest.number {
                 duties.push(deletion(to, false));
             } else {
                 let beyond = JournalError::not_stored(
@@ -684,15 +598,15 @@ impl<A: EventSourced> Engine<A> {
                     Operation::DeleteTo,
                     format!(
                         "there are events only up to {}; delete up to that at most",
-                        self.newest
+                        self.newest.number
                     ),
                 );
                 let beyond = beyond.with_id(&self.actor.id).with_sequence_nr(to);
                 self.actor.signal(Signal::EventsNotDeleted(Arc::new(beyond)));
             }
         }
-        if also.restart_from_here && self.newest > SequenceNr::ZERO {
-            duties.push(deletion(self.newest, true));
+        if also.restart_from_here && self.newest.number > SequenceNr::ZERO {
+            duties.push(deletion(self.newest.number, true));
         }
         if also.stop {
             duties.push(Duty::Stop);
@@ -706,7 +620,7 @@ impl<A: EventSourced> Engine<A> {
             self.actor
                 .signal(Signal::SnapshotFailed(Arc::new(error.with_id(&self.actor.id))));
         };
-        if self.newest == SequenceNr::ZERO {
+        if self.newest.number == SequenceNr::ZERO {
             return None;
         }
         if self.actor.persistence.snapshots().is_none() {
@@ -717,7 +631,11 @@ impl<A: EventSourced> Engine<A> {
             return None;
         }
         let round = Round::begin(&self.actor.snapshot_round)?;
-        match self.serializers.states.encode(&self.state, &self.deliveries) {
+        match self
+            .serializers
+            .states
+            .encode(&self.newest.state, &self.newest.deliveries)
+        {
             Err(error) => {
                 failed(SnapshotError::new("encode", error.to_string()).with_source(error));
                 None
@@ -726,7 +644,7 @@ impl<A: EventSourced> Engine<A> {
                 snapshot: Snapshot {
                     metadata: SnapshotMetadata {
                         persistence_id: self.actor.id.clone(),
-                        sequence_nr: self.newest,
+                        sequence_nr: self.newest.number,
                         incarnation: self.incarnation,
                         timestamp: self.actor.persistence.clock().now(),
                     },
@@ -783,13 +701,6 @@ impl<A: EventSourced> Engine<A> {
     }
 }
 
-/// A command that may go on.
-struct Prepared {
-    write: Option<AtomicWrite>,
-    /// Those of its events that are the engine's, with their numbers.
-    deliveries: Vec<(SequenceNr, DeliveryEvent)>,
-}
-
 /// The error of a command that came after the one that was fenced.
 pub(crate) fn never_sent(error: &JournalError) -> JournalError {
     let fenced = JournalError::not_stored(ErrorKind::Fenced, error.operation(), error.to_string());
@@ -809,7 +720,7 @@ impl<A: EventSourced> fmt::Debug for Engine<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("id", &self.actor.id)
-            .field("newest", &self.newest)
+            .field("newest", &self.newest.number)
             .field("stashed", &self.stash.len())
             .finish_non_exhaustive()
     }

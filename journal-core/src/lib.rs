@@ -36,6 +36,7 @@ mod memory;
 mod options;
 mod persist_error;
 mod persistence;
+mod prepare;
 mod recover;
 mod recovery;
 mod redelivery;

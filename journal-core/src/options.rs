@@ -3,10 +3,13 @@
 use std::{fmt, num::NonZeroU64, sync::Arc, time::Duration};
 
 use crate::{
-    Delivers, EventSourced, JournalError, MessagePack, Redelivery, SharedCodec,
+    Delivers, EventSerializer, EventSourced, JournalError, MessagePack, RecoveryError, Redelivery,
+    SequenceNr, SharedCodec,
     command::Admission,
     delivery::{self, Deliverer},
     ledger::AppendLimits,
+    recover::Serializers,
+    state_snapshot::StateSerializer,
 };
 
 /// A model with its persistence id and options, ready to be spawned by an adapter. See [`persistent`].
@@ -229,6 +232,26 @@ macro_rules! option_methods {
 
 impl<A: EventSourced> Options<A> {
     option_methods!();
+
+    /// Whether a command that took the actor from one number to another is followed by a snapshot.
+    pub(crate) fn snapshot_is_due(&self, before: SequenceNr, after: SequenceNr) -> bool {
+        self.snapshot_every
+            .is_some_and(|every| before.get() / every.get() < after.get() / every.get())
+    }
+
+    /// The codecs and schemas of what such an actor stores.
+    pub(crate) fn serializers(&self) -> Result<Serializers<A>, RecoveryError> {
+        let config = |error: &dyn fmt::Display| RecoveryError::Config(error.to_string());
+        Ok(Serializers {
+            events: EventSerializer::new(self.event_codec.clone()).map_err(|error| config(&error))?,
+            states: StateSerializer::new::<A>(self.state_codec.clone()).map_err(|error| config(&error))?,
+            deliverer: self
+                .deliverer
+                .clone()
+                .transpose()
+                .map_err(|error| config(&error))?,
+        })
+    }
 
     /// For adapters: the waits between restarts.
     #[must_use]

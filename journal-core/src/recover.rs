@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::{
     Bounds, Claim, ErrorKind, EventSerializer, EventSourced, Journal, JournalError, Operation, Options,
-    Record, RecoveryError, ReplayRange, SequenceNr, Signal, SkippedSnapshot, SnapshotError, SnapshotMetadata,
-    SnapshotStore, WriterId,
+    PersistenceId, Record, RecoveryError, ReplayRange, SequenceNr, Signal, SkippedSnapshot, SnapshotError,
+    SnapshotMetadata, SnapshotStore, WriterId,
     cell::{Cell, Found},
     command::panic_message,
     deliveries::{Deliveries, DeliveryEvent},
@@ -33,6 +33,62 @@ pub(crate) struct Serializers<A: EventSourced> {
     pub(crate) deliverer: Option<Arc<dyn Deliverer<A>>>,
 }
 
+impl<A: EventSourced> Serializers<A> {
+    /// Adds a stored event.
+    pub(crate) fn fold(
+        &self,
+        id: &PersistenceId,
+        folded: &mut Folded<A::State>,
+        record: &Record,
+    ) -> Result<(), RecoveryError> {
+        if record.event.manifest.is_reserved() {
+            let event = DeliveryEvent::decode(&record.event).map_err(|unreadable| {
+                let message = format!(
+                    "the event {:?} of the engine: {unreadable}",
+                    record.event.manifest
+                );
+                JournalError::not_stored(ErrorKind::Undecodable, Operation::Replay, message)
+                    .with_id(id)
+                    .with_sequence_nr(record.sequence_nr)
+                    .with_source(unreadable)
+            })?;
+            folded.deliveries.apply(record.sequence_nr, event);
+            return Ok(());
+        }
+        let event = self.events.decode(id, record)?;
+        catch_unwind(AssertUnwindSafe(|| A::apply(&mut folded.state, &event))).map_err(|panic| {
+            RecoveryError::Panicked {
+                id: id.clone(),
+                sequence_nr: record.sequence_nr,
+                message: panic_message(&*panic),
+            }
+        })
+    }
+
+    /// That what is unconfirmed can be sent: it must not be forgotten silently.
+    pub(crate) fn check_deliveries(
+        &self,
+        id: &PersistenceId,
+        unconfirmed: &Deliveries,
+    ) -> Result<(), RecoveryError> {
+        match &self.deliverer {
+            None if unconfirmed.is_empty() => {}
+            None => {
+                return Err(RecoveryError::NotDelivering {
+                    id: id.clone(),
+                    unconfirmed: unconfirmed.len(),
+                });
+            }
+            Some(deliverer) => {
+                for (number, delivery) in unconfirmed.iter() {
+                    deliverer.check(id, number, delivery)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What one recovery is about.
 pub(crate) struct Recover<A: EventSourced> {
     actor: Arc<Actor>,
@@ -48,6 +104,7 @@ pub(crate) struct Rebuilt<S> {
 }
 
 /// What snapshot and events add up to.
+#[derive(Default)]
 pub(crate) struct Folded<S> {
     pub(crate) state: S,
     pub(crate) deliveries: Deliveries,
@@ -127,70 +184,21 @@ impl<A: EventSourced> Recover<A> {
         };
         let mut folded = match (base, snapshot) {
             (Base::Snapshot, Some(folded)) => folded,
-            _ => Folded {
-                state: A::State::default(),
-                deliveries: Deliveries::default(),
-                snapshot: SequenceNr::ZERO,
-                replayed: 0,
-            },
+            _ => Folded::default(),
         };
         let started = Instant::now();
         let mut events = journal.replay(&self.actor.id, ReplayRange::between(from, highest));
         while let Some(chunk) = self.wait("the journal's replay", events.next_chunk()).await? {
             for record in chunk.map_err(|error| error.since(started))? {
                 recovery.replayed(record.sequence_nr)?;
-                self.fold(&mut folded, &record)?;
+                self.serializers.fold(&self.actor.id, &mut folded, &record)?;
                 folded.replayed += 1;
             }
         }
         recovery.finish()?;
-        self.check_deliveries(&folded.deliveries)?;
+        self.serializers
+            .check_deliveries(&self.actor.id, &folded.deliveries)?;
         Ok(folded)
-    }
-
-    fn fold(&self, folded: &mut Folded<A::State>, record: &Record) -> Result<(), RecoveryError> {
-        if record.event.manifest.is_reserved() {
-            let event = DeliveryEvent::decode(&record.event).map_err(|unreadable| {
-                let message = format!(
-                    "the event {:?} of the engine: {unreadable}",
-                    record.event.manifest
-                );
-                JournalError::not_stored(ErrorKind::Undecodable, Operation::Replay, message)
-                    .with_id(&self.actor.id)
-                    .with_sequence_nr(record.sequence_nr)
-                    .with_source(unreadable)
-            })?;
-            folded.deliveries.apply(record.sequence_nr, event);
-            return Ok(());
-        }
-        let event = self.serializers.events.decode(&self.actor.id, record)?;
-        catch_unwind(AssertUnwindSafe(|| A::apply(&mut folded.state, &event))).map_err(|panic| {
-            RecoveryError::Panicked {
-                id: self.actor.id.clone(),
-                sequence_nr: record.sequence_nr,
-                message: panic_message(&*panic),
-            }
-        })
-    }
-
-    /// That what is unconfirmed can be sent: it must not be forgotten silently.
-    fn check_deliveries(&self, unconfirmed: &Deliveries) -> Result<(), RecoveryError> {
-        let id = &self.actor.id;
-        match &self.serializers.deliverer {
-            None if unconfirmed.is_empty() => {}
-            None => {
-                return Err(RecoveryError::NotDelivering {
-                    id: id.clone(),
-                    unconfirmed: unconfirmed.len(),
-                });
-            }
-            Some(deliverer) => {
-                for (number, delivery) in unconfirmed.iter() {
-                    deliverer.check(id, number, delivery)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     async fn load_snapshot(
