@@ -48,6 +48,7 @@ mod snapshot;
 mod state_snapshot;
 mod stream;
 mod sync;
+pub mod testing;
 mod upcast;
 
 #[cfg(feature = "bincode")]
