@@ -9,7 +9,7 @@ use crate::{ErrorKind, Operation, PersistenceId};
 ///
 /// The first [delay](Fault::delayed) or [hold](Fault::held) that a call meets is kept, and then the first of the others
 /// that it meets: so a call can be both late and failed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     pub(crate) operation: Operation,
     pub(crate) id: Option<Box<str>>,
@@ -18,19 +18,19 @@ pub struct Fault {
     pub(crate) action: Action,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     Wait(Wait),
     Fail(Failure),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Wait {
     Delay(Duration),
     Gate(Gate),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Failure {
     NotStored(ErrorKind),
     StoredButUnknown,
@@ -98,7 +98,8 @@ impl Fault {
         self
     }
 
-    /// Every call, until [`FaultyJournal::heal`](super::FaultyJournal::heal).
+    /// Every call that no counted fault meets, until [`FaultyJournal::withdraw`](super::FaultyJournal::withdraw) or
+    /// [`FaultyJournal::heal`](super::FaultyJournal::heal).
     #[must_use]
     pub fn always(mut self) -> Self {
         self.times = None;
@@ -114,14 +115,16 @@ impl Fault {
     }
 }
 
-/// Takes what `pick` finds in the first fault that meets the call.
+/// Takes what `pick` finds in the first fault that meets the call, counted ones before lasting ones.
 pub(crate) fn take<T>(
     faults: &mut Vec<Fault>,
     operation: Operation,
     id: Option<&PersistenceId>,
     pick: impl Fn(&Action) -> Option<T>,
 ) -> Option<T> {
-    let found = faults.iter_mut().enumerate().find_map(|(at, fault)| {
+    let mut order: Vec<_> = faults.iter_mut().enumerate().collect();
+    order.sort_by_key(|(_, fault)| fault.times.is_none());
+    let found = order.into_iter().find_map(|(at, fault)| {
         let picked = fault.meets(operation, id).then(|| pick(&fault.action))??;
         fault.times = fault.times.map(|times| times.saturating_sub(1));
         Some((at, fault.times == Some(0), picked))

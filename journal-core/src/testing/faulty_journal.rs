@@ -37,8 +37,13 @@ pub struct Call {
 impl FaultyJournal {
     /// As `inner` until told otherwise.
     pub fn new(inner: impl Journal) -> Self {
+        Self::shared(Arc::new(inner))
+    }
+
+    /// As [`new`](Self::new), around a journal that others use too.
+    pub fn shared(inner: Arc<dyn Journal>) -> Self {
         Self {
-            inner: Arc::new(inner),
+            inner,
             faults: Arc::default(),
             calls: Mutex::default(),
         }
@@ -46,8 +51,8 @@ impl FaultyJournal {
 
     /// The journal behind it, for another writer or to look at what is stored.
     #[must_use]
-    pub fn inner(&self) -> &dyn Journal {
-        &*self.inner
+    pub fn inner(&self) -> &Arc<dyn Journal> {
+        &self.inner
     }
 
     /// What happens to the next call that meets it, behind the faults that are there.
@@ -55,6 +60,11 @@ impl FaultyJournal {
         if fault.times != Some(0) {
             locked(&self.faults).push(fault);
         }
+    }
+
+    /// Forgets a [lasting](Fault::always) fault, given as it was given before.
+    pub fn withdraw(&self, fault: &Fault) {
+        locked(&self.faults).retain(|next| next != fault);
     }
 
     /// Forgets the faults that are left; calls that a gate holds stay held.
@@ -116,7 +126,12 @@ impl FaultyJournal {
                 claim.spend();
                 Err(lost())
             }
-            Some(Failure::NotStored(kind)) => Err(refused(kind, Operation::Append)),
+            Some(Failure::NotStored(kind)) => {
+                if kind == ErrorKind::Fenced {
+                    claim.spend();
+                }
+                Err(refused(kind, Operation::Append))
+            }
             Some(Failure::Rejected(index)) => Err(JournalError::rejected(index, "the test rejected it")),
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     Loaded, PersistenceId, SelectionCriteria, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore,
 };
 
-/// What happens to the next save or load; of all ids and once, unless it says otherwise.
+/// What happens to the next save, load or deletion; of all ids and once, unless it says otherwise.
 ///
 /// The first wait that a call meets is kept, and then the first failure that it meets.
 #[derive(Debug, Clone)]
@@ -29,6 +29,7 @@ pub struct SnapshotFault {
 enum Call {
     Save,
     Load,
+    Delete,
 }
 
 #[derive(Debug, Clone)]
@@ -52,6 +53,12 @@ impl SnapshotFault {
     #[must_use]
     pub fn save_fails() -> Self {
         Self::new(Call::Save, Action::Fail)
+    }
+
+    /// A deletion fails; nothing is deleted.
+    #[must_use]
+    pub fn deletion_fails() -> Self {
+        Self::new(Call::Delete, Action::Fail)
     }
 
     /// A load fails.
@@ -115,16 +122,21 @@ pub struct FaultySnapshots {
 impl FaultySnapshots {
     /// As `inner` until told otherwise.
     pub fn new(inner: impl SnapshotStore) -> Self {
+        Self::shared(Arc::new(inner))
+    }
+
+    /// As [`new`](Self::new), around a store that others use too.
+    pub fn shared(inner: Arc<dyn SnapshotStore>) -> Self {
         Self {
-            inner: Arc::new(inner),
+            inner,
             faults: Mutex::default(),
         }
     }
 
     /// The store behind it.
     #[must_use]
-    pub fn inner(&self) -> &dyn SnapshotStore {
-        &*self.inner
+    pub fn inner(&self) -> &Arc<dyn SnapshotStore> {
+        &self.inner
     }
 
     /// What happens to the next call that meets it, behind the faults that are there.
@@ -197,6 +209,8 @@ impl SnapshotStore for FaultySnapshots {
     }
 
     async fn delete(&self, snapshot: &SnapshotMetadata) -> Result<(), SnapshotError> {
+        self.strike(Call::Delete, "delete", &snapshot.persistence_id)
+            .await?;
         self.inner.delete(snapshot).await
     }
 
@@ -205,6 +219,7 @@ impl SnapshotStore for FaultySnapshots {
         id: &PersistenceId,
         criteria: SelectionCriteria,
     ) -> Result<(), SnapshotError> {
+        self.strike(Call::Delete, "delete", id).await?;
         self.inner.delete_matching(id, criteria).await
     }
 }

@@ -73,7 +73,8 @@ impl Gate {
         self.0.most_waiting.load(Ordering::SeqCst)
     }
 
-    pub(crate) async fn pass(&self) {
+    /// Returns once the gate lets the caller through.
+    pub async fn pass(&self) {
         /// Counts down also where the call is dropped.
         struct Waiting<'a>(&'a AtomicUsize);
         impl Drop for Waiting<'_> {
@@ -86,6 +87,13 @@ impl Gate {
         self.0.most_waiting.fetch_max(waiting, Ordering::SeqCst);
         self.0.arrivals.add_permits(1);
         take(&self.0.permits).await;
+    }
+}
+
+/// Equal are the clones of one gate.
+impl PartialEq for Gate {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
