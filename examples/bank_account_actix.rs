@@ -3,66 +3,53 @@
 //!
 //! `cargo run --release --example bank_account_actix -- --help`. Read `bank/account.rs` first: it is the application.
 
+#[path = "bank/arbiters.rs"]
+mod arbiters;
 #[path = "bank/run.rs"]
 mod run;
 
-use std::{process::ExitCode, sync::Arc, thread::available_parallelism};
+use std::{process::ExitCode, sync::Arc};
 
 use actor_journal::{
     AskError, Command, Handles, Persistence,
-    actix::{Durable, PersistentActor, PersistentAddr, SpawnPersistent, actix::Arbiter},
+    actix::{Durable, PersistentActor, PersistentAddr},
 };
-use tokio::sync::oneshot;
 
-use crate::run::{
-    Failure,
-    account::Account,
-    bank::{Framework, Live},
+use crate::{
+    arbiters::Arbiters,
+    run::{
+        Failure,
+        account::Account,
+        bank::{Framework, Live},
+    },
 };
 
 #[actix::main]
 async fn main() -> ExitCode {
-    run::main(Actix::start()).await
+    run::main(Arbiters::start()).await
 }
 
 /// An account with its model. A snapshot every 50 events; those that the older of the two kept snapshots covers are
 /// deleted.
 #[derive(PersistentActor)]
 #[persistent(snapshot_every = 50, keep = 2, delete_events)]
-struct AccountActor {
+pub(crate) struct AccountActor {
     #[persistent(id)]
     id: String,
     #[persistent(state)]
     account: Durable<Account>,
 }
 
-/// The accounts live on all of these, each on one.
-#[derive(Clone)]
-struct Actix(Arc<[Arbiter]>);
-
-impl Actix {
-    fn start() -> Self {
-        let threads = available_parallelism().map_or(1, usize::from);
-        Self((0..threads).map(|_| Arbiter::new()).collect())
-    }
-}
-
-impl Framework for Actix {
+impl Framework for Arbiters {
     type Live = PersistentAddr<AccountActor>;
 
     async fn spawn(&self, account: Account, persistence: &Persistence) -> Result<Self::Live, Failure> {
-        let place = account.id as usize % self.0.len();
+        let number = account.id;
         let actor = AccountActor {
             id: account.persistence_id(),
             account: Durable::of(Arc::new(account), persistence),
         };
-        let (spawned, live) = oneshot::channel();
-        let arbiter = self.0.get(place).ok_or("no arbiter")?;
-        arbiter.spawn(async move {
-            // Whoever no longer waits does not get it, and so it ends.
-            drop(spawned.send(actor.spawn().await));
-        });
-        Ok(live.await??)
+        Ok(self.spawn(number, actor).await?)
     }
 }
 
