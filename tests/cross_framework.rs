@@ -305,6 +305,7 @@ async fn round(
         highest,
         snapshot,
         replayed,
+        ..
     } = recovered
     else {
         panic!("{recovered:?} before the recovery");

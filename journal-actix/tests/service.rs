@@ -47,12 +47,19 @@ impl Handles<Visit> for Visitors {
 #[test]
 fn a_system_service_goes_on_in_the_next_system_of_the_process() {
     let journal = MemoryJournal::new();
-    Persistence::builder(journal.clone()).build().unwrap().install().unwrap();
+    Persistence::builder(journal.clone())
+        .build()
+        .unwrap()
+        .install()
+        .unwrap();
     let refused = Persistence::builder(journal).build().unwrap().install();
     assert!(refused.is_err(), "one is installed already");
     for visits in [1, 3] {
         System::new().block_on(async move {
-            assert_eq!(Visitors::from_registry().send(Visit).await.unwrap().unwrap(), visits);
+            assert_eq!(
+                Visitors::from_registry().send(Visit).await.unwrap().unwrap(),
+                visits
+            );
             let again = Visitors::from_registry();
             assert_eq!(again.send(Visit).await.unwrap().unwrap(), visits + 1);
         });

@@ -43,7 +43,9 @@ async fn the_mailbox_bounds_send_and_try_send_while_it_recovers() {
         .at_start(|_, context| context.set_mailbox_capacity(4))
         .start();
     store.journal.claims.arrival().await;
-    let sent = std::iter::from_fn(|| account.try_send(Gift(1)).ok()).take(1_000).count();
+    let sent = std::iter::from_fn(|| account.try_send(Gift(1)).ok())
+        .take(1_000)
+        .count();
     // actix lets each sender have one more.
     assert!((4..=5).contains(&sent), "{sent}");
     let waits = actix::spawn(account.send(Read));
@@ -58,12 +60,17 @@ async fn the_mailbox_bounds_send_and_try_send_while_it_recovers() {
 async fn a_tell_or_ask_is_refused_before_the_mailbox() {
     let store = Store::open();
     store.journal.claims.close();
-    let account = account(&store.persistence).0.with(|options| options.max_waiting(2));
+    let account = account(&store.persistence)
+        .0
+        .with(|options| options.max_waiting(2));
     let account = account.spawn_instant();
     account.tell(Deposit(1)).unwrap();
     account.tell(Gift(1)).unwrap();
     let refused = account.tell(Deposit(1)).unwrap_err();
-    assert!(matches!(refused, TellError::Overloaded(PersistError::Overloaded { waiting: 2, .. })));
+    assert!(matches!(
+        refused,
+        TellError::Overloaded(PersistError::Overloaded { waiting: 2, .. })
+    ));
     // At once, though nothing of it can have been handled.
     let refused = within(account.ask(Read)).await.unwrap().unwrap_err();
     assert!(matches!(refused, PersistError::Overloaded { waiting: 2, .. }));
@@ -77,7 +84,10 @@ async fn a_tell_or_ask_is_refused_before_the_mailbox() {
 #[actix::test]
 async fn a_strict_account_writes_one_command_at_a_time() {
     let store = Store::open();
-    let account = account(&store.persistence).0.with(|options| options.strict()).start();
+    let account = account(&store.persistence)
+        .0
+        .with(|options| options.strict())
+        .start();
     account.send(Read).await.unwrap().unwrap();
     store.journal.appends.close();
     let deposits: Vec<_> = (1..=3).map(|cents| account.send(Deposit(cents))).collect();

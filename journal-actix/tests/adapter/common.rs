@@ -118,10 +118,7 @@ impl Account {
     }
 
     /// Options of this one.
-    pub(crate) fn with(
-        mut self,
-        options: impl Fn(Options<Self>) -> Options<Self> + Send + 'static,
-    ) -> Self {
+    pub(crate) fn with(mut self, options: impl Fn(Options<Self>) -> Options<Self> + Send + 'static) -> Self {
         self.balance = self.balance.options(options);
         self
     }
@@ -293,7 +290,11 @@ impl Hears {
     pub(crate) async fn until<T>(&mut self, pick: impl Fn(Told) -> Option<T>) -> T {
         within(async {
             loop {
-                let told = self.0.recv().await.expect("it is told before the account is gone");
+                let told = self
+                    .0
+                    .recv()
+                    .await
+                    .expect("it is told before the account is gone");
                 if let Some(picked) = pick(told) {
                     return picked;
                 }

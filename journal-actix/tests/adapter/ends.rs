@@ -81,9 +81,7 @@ async fn a_stop_while_it_recovers_frees_the_id() {
     let store = Store::open();
     store.journal.claims.close();
     let (first, hears) = account(&store.persistence);
-    let first = first
-        .at_start(|_, context| context.stop())
-        .start();
+    let first = first.at_start(|_, context| context.stop()).start();
     assert_eq!(first.send(Deposit(1)).await.unwrap_err(), MailboxError::Closed);
     hears.dropped().await;
     store.journal.claims.open();
@@ -313,9 +311,15 @@ fn the_end_of_its_system_or_arbiter_loses_nothing_that_was_acknowledged() {
             store.gone().await;
             let claimed = store.claimed_elsewhere().await;
             assert!(acknowledged > 0);
-            assert!(claimed >= u64::try_from(acknowledged).unwrap(), "{claimed} < {acknowledged}");
+            assert!(
+                claimed >= u64::try_from(acknowledged).unwrap(),
+                "{claimed} < {acknowledged}"
+            );
             let next = account(&store.persistence).0.spawn().await.unwrap();
-            assert_eq!(next.ask(Read).await.unwrap().unwrap(), i64::try_from(claimed).unwrap());
+            assert_eq!(
+                next.ask(Read).await.unwrap().unwrap(),
+                i64::try_from(claimed).unwrap()
+            );
         });
     }
 }

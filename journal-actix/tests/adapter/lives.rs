@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use journal_actix::SpawnPersistent;
-use journal_core::{Persistence, PersistError, RecoveryError};
+use journal_core::{PersistError, Persistence, RecoveryError};
 
 use crate::common::*;
 
@@ -46,7 +46,10 @@ async fn a_restart_cancels_timers_and_the_hook_starts_them_again() {
     hears.note("tick of life 2").await;
     a_while().await;
     let told: Vec<_> = std::iter::from_fn(|| hears.0.try_recv().ok()).collect();
-    assert!(notes(&told).iter().all(|note| *note == "tick of life 2"), "{told:?}");
+    assert!(
+        notes(&told).iter().all(|note| *note == "tick of life 2"),
+        "{told:?}"
+    );
 }
 
 #[actix::test]

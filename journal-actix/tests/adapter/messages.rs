@@ -33,7 +33,9 @@ async fn a_plain_handler_stands_beside_commands_and_reads_the_newest_state() {
     assert_eq!(account.send(Ping).await.unwrap(), 1);
     account.send(Deposit(5)).await.unwrap().unwrap();
     account
-        .send(act(|account, _| account.note(format!("reads {}", *account.balance))))
+        .send(act(|account, _| {
+            account.note(format!("reads {}", *account.balance))
+        }))
         .await
         .unwrap();
     hears.note("reads 5").await;
@@ -61,7 +63,10 @@ async fn a_recipient_takes_one_kind_of_command() {
     recipient.do_send(Deposit(3));
     assert_eq!(account.send(Read).await.unwrap().unwrap(), 5);
     let weak = account.downgrade().recipient::<Deposit>();
-    assert_eq!(weak.upgrade().unwrap().send(Deposit(1)).await.unwrap().unwrap(), 6);
+    assert_eq!(
+        weak.upgrade().unwrap().send(Deposit(1)).await.unwrap().unwrap(),
+        6
+    );
 }
 
 #[actix::test]

@@ -32,7 +32,15 @@ async fn it_hears_on_its_own_thread_and_in_order() {
     }
     assert_eq!(
         heard,
-        ["recovered", "one", "recovered", "two", "recovered", "three", "recovered"]
+        [
+            "recovered",
+            "one",
+            "recovered",
+            "two",
+            "recovered",
+            "three",
+            "recovered"
+        ]
     );
 }
 
@@ -50,8 +58,14 @@ async fn it_hears_the_last_before_its_end() {
             told.iter()
                 .any(|told| matches!(told, Told::Signal(signal, _) if wanted(signal)))
         };
-        assert!(heard(|signal| matches!(signal, Signal::PersistFailed(PersistError::Fenced(_)))), "{told:?}");
-        assert!(heard(|signal| matches!(signal, Signal::CommandFailed(PersistError::Fenced(_)))), "{told:?}");
+        assert!(
+            heard(|signal| matches!(signal, Signal::PersistFailed(PersistError::Fenced(_)))),
+            "{told:?}"
+        );
+        assert!(
+            heard(|signal| matches!(signal, Signal::CommandFailed(PersistError::Fenced(_)))),
+            "{told:?}"
+        );
         drop(account);
     }
 }

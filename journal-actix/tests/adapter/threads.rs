@@ -12,7 +12,8 @@ use journal_actix::SpawnPersistent;
 use journal_core::{
     AppendPart, Appended, AtomicWrite, Bounds, Capabilities, Claim, Deletion, EventStream, Journal,
     JournalError, JournalInfo, Loaded, MemoryJournal, Persistence, PersistenceId, ReplayRange,
-    SelectionCriteria, SequenceNr, Signal, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore, WriterId,
+    SelectionCriteria, SequenceNr, Signal, Snapshot, SnapshotError, SnapshotMetadata, SnapshotStore,
+    WriterId,
 };
 use snapshot_store::MemorySnapshotStore;
 
@@ -95,7 +96,11 @@ impl SnapshotStore for Watched<MemorySnapshotStore> {
     async fn delete(&self, snapshot: &SnapshotMetadata) -> Result<(), SnapshotError> {
         SnapshotStore::delete(self.called("delete"), snapshot).await
     }
-    async fn delete_matching(&self, id: &PersistenceId, criteria: SelectionCriteria) -> Result<(), SnapshotError> {
+    async fn delete_matching(
+        &self,
+        id: &PersistenceId,
+        criteria: SelectionCriteria,
+    ) -> Result<(), SnapshotError> {
         SnapshotStore::delete_matching(self.called("delete"), id, criteria).await
     }
 }
@@ -125,7 +130,11 @@ async fn journal_and_snapshot_store_are_never_called_on_the_arbiter() {
             .signal(|signal| matches!(signal, Signal::EventsDeleted(_)).then_some(()))
             .await;
         // A recovery in place.
-        account.ask(PanicInHandle("on purpose")).await.unwrap().unwrap_err();
+        account
+            .ask(PanicInHandle("on purpose"))
+            .await
+            .unwrap()
+            .unwrap_err();
         account.ask(Deposit(1)).await.unwrap().unwrap();
         account.stop().await;
     }
@@ -134,7 +143,10 @@ async fn journal_and_snapshot_store_are_never_called_on_the_arbiter() {
         assert!(calls.contains_key(call), "{call} was never called: {calls:?}");
     }
     for (call, threads) in &*calls {
-        assert!(!threads.contains(&thread::current().id()), "{call} on the arbiter");
+        assert!(
+            !threads.contains(&thread::current().id()),
+            "{call} on the arbiter"
+        );
     }
 }
 

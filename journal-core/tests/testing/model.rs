@@ -82,6 +82,7 @@ impl EventSourced for Shop {
                 highest,
                 snapshot,
                 replayed,
+                ..
             } => format!("recovered {highest} from {snapshot}, {replayed} replayed"),
             Signal::Unhandled => "unhandled".to_owned(),
             Signal::CommandFailed(error) => format!("failed: {error}"),
