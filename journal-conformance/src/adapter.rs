@@ -16,7 +16,7 @@ use std::{
 use async_trait::async_trait;
 use journal_core::{
     AtomicWrite, Claim, Command, Fencing, Handles, Journal, JournalError, Persistence, PersistenceBuilder,
-    Persistent, RecoveryError, ReplayRange, SelectionCriteria, SnapshotStore,
+    Persistent, RecoveryError, ReplayRange, SelectionCriteria, SnapshotStore, testing::FaultySnapshots,
 };
 
 pub(crate) use history::{Answer, History, Stores};
@@ -25,7 +25,7 @@ pub use model::{Parcel, Sum, Tallied, Tally};
 
 use crate::{
     cases::adapter::adapter_cases,
-    controlled::{ControlledJournal, ControlledSnapshots},
+    controlled::ControlledJournal,
     journal::{Driven, id},
     runner::{self, Absent, Case, NotApplicable, Outcome, Subject, Verdict},
 };
@@ -113,7 +113,7 @@ pub struct AdapterUnderTest<H: AdapterHarness> {
 
 struct Opened {
     journal: Arc<ControlledJournal>,
-    snapshots: Arc<ControlledSnapshots>,
+    snapshots: Arc<FaultySnapshots>,
     persistence: Persistence,
 }
 
@@ -121,7 +121,7 @@ impl Opened {
     async fn open(stores: &dyn AdapterStores) -> Self {
         let (journal, snapshots) = stores.open().await;
         let journal = Arc::new(ControlledJournal::new(journal));
-        let snapshots = Arc::new(ControlledSnapshots::new(snapshots));
+        let snapshots = Arc::new(FaultySnapshots::shared(snapshots));
         let builder = Persistence::builder(journal.clone()).snapshots(snapshots.clone());
         Self {
             journal,
@@ -156,7 +156,7 @@ impl<H: AdapterHarness> AdapterUnderTest<H> {
         &self.opened.journal
     }
 
-    pub(crate) fn snapshots(&self) -> &ControlledSnapshots {
+    pub(crate) fn snapshots(&self) -> &FaultySnapshots {
         &self.opened.snapshots
     }
 
@@ -192,7 +192,7 @@ impl<H: AdapterHarness> AdapterUnderTest<H> {
     /// Puts the stores, with what they hold, under new control.
     pub(crate) fn renew(&mut self, permits: usize) {
         self.opened.journal = Arc::new(ControlledJournal::new(self.opened.journal.shared()));
-        self.opened.snapshots = Arc::new(ControlledSnapshots::new(self.opened.snapshots.shared()));
+        self.opened.snapshots = Arc::new(FaultySnapshots::shared(self.opened.snapshots.inner().clone()));
         self.permit_recoveries(permits);
     }
 

@@ -31,7 +31,7 @@
 //! | [`JournalFixture`], [`SnapshotFixture`] | what a backend's author writes |
 //! | [`AdapterHarness`], [`AdapterStores`] | what an adapter's author writes, and where it is tested |
 //! | [`journal_cases`], [`snapshot_cases`], [`adapter_cases`] | the lists as values, to run a case by name |
-//! | [`controlled`] | a journal and a snapshot store whose answers a test decides |
+//! | [`controlled`] | a journal whose answers a test decides |
 //! | [`faults`] | journals and stores that are wrong on purpose; each fails a named case |
 //!
 //! A case that a capability rules out says `not applicable` and why; one whose engine is absent says `ignored` and why.

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use journal_core::{AtomicWrite, RecoveryError};
+use journal_core::{AtomicWrite, RecoveryError, testing::SnapshotFault};
 
 use crate::{
     adapter::*,
-    controlled::SnapshotTrouble,
     journal::{Driven, id},
     runner::Verdict,
 };
@@ -140,7 +139,7 @@ pub(crate) async fn are_given_back_by_whatever_fails<H: AdapterHarness>(
     let poison = Arc::from([AtomicWrite::from(encoded(&Tallied::Poison))]);
     journal.write(&mut claim, poison).await.expect("it is stored");
     for _ in 0..5 {
-        on.snapshots().trouble(SnapshotTrouble::LoadFails);
+        on.snapshots().next(SnapshotFault::load_fails());
         let failing = [
             tally_that(OnceRecovered::Panics, "tally|panics").0,
             tally("tally|poisoned").0,

@@ -5,12 +5,11 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use journal_core::{
     AtomicWrite, Backoff, Journal, PersistError, RecoveryError, SelectionCriteria, SequenceNr, Signal,
-    SnapshotStore,
+    SnapshotStore, testing::SnapshotFault,
 };
 
 use crate::{
     adapter::*,
-    controlled::SnapshotTrouble,
     journal::{Driven, id},
     runner::Verdict,
 };
@@ -231,7 +230,7 @@ pub(crate) async fn of_an_unreadable_snapshot_applies_all_events<H: AdapterHarne
     first.ask(TakeSnapshot).await;
     hears.snapshot().await;
     first.stop().await;
-    on.snapshots().trouble(SnapshotTrouble::LoadIsGarbled);
+    on.snapshots().next(SnapshotFault::load_is_garbled());
     let second = on.spawn(&described).await;
     hears
         .signal(|signal| matches!(signal, Signal::SnapshotIgnored(_)).then_some(()))
@@ -255,7 +254,7 @@ pub(crate) async fn of_an_unreadable_snapshot_takes_an_older_one<H: AdapterHarne
         }
     }
     first.stop().await;
-    on.snapshots().trouble(SnapshotTrouble::LoadIsGarbled);
+    on.snapshots().next(SnapshotFault::load_is_garbled());
     let second = on.spawn(&described).await;
     assert_eq!(hears.recovery().await, (1, 2));
     assert_eq!(second.ask(Read).await, 6);
@@ -276,7 +275,7 @@ pub(crate) async fn of_an_unreadable_snapshot_without_its_events_fails_once<H: A
     hears.round().await;
     first.stop().await;
     on.gone().await;
-    on.snapshots().trouble(SnapshotTrouble::LoadIsGarbled);
+    on.snapshots().next(SnapshotFault::load_is_garbled());
     let failed = on.try_spawn(&described).await.err().expect("nothing is left");
     assert!(
         matches!(
@@ -373,7 +372,7 @@ pub(crate) async fn that_the_snapshot_store_fails_is_an_error<H: AdapterHarness>
     on: &mut AdapterUnderTest<H>,
 ) -> Verdict {
     let (described, _hears) = tally(ID);
-    on.snapshots().trouble(SnapshotTrouble::LoadFails);
+    on.snapshots().next(SnapshotFault::load_fails());
     let failed = on
         .try_spawn(&described)
         .await

@@ -1,10 +1,9 @@
 //! Many rounds of snapshot, deletion of events, deletion of snapshots.
 
-use journal_core::{Persistent, Signal};
+use journal_core::{Persistent, Signal, testing::SnapshotFault};
 
 use crate::{
     adapter::*,
-    controlled::SnapshotTrouble,
     journal::{Driven, id},
     runner::Verdict,
 };
@@ -126,7 +125,7 @@ pub(crate) async fn makes_up_for_a_round_that_failed<H: AdapterHarness>(
         .await;
     assert_eq!(on.saved().await, [10, 5]);
     assert_eq!(on.numbers().await, [6, 7, 8, 9, 10]);
-    on.snapshots().trouble(SnapshotTrouble::DeleteFails);
+    on.snapshots().next(SnapshotFault::deletion_fails());
     actor.ask(AddAll(vec![1; 5])).await;
     hears
         .signal(|signal| matches!(signal, Signal::SnapshotsNotDeleted(_)).then_some(()))

@@ -3,11 +3,11 @@
 use std::{env, time::Duration};
 
 use fastrand::Rng;
-use journal_core::{Backoff, ErrorKind, Fencing, Outcome, Persistent, ReplayRange};
+use journal_core::{Backoff, ErrorKind, Fencing, Outcome, Persistent, ReplayRange, testing::SnapshotFault};
 
 use crate::{
     adapter::*,
-    controlled::{Fate, SnapshotTrouble},
+    controlled::Fate,
     journal::{Driven, id},
     runner::Verdict,
 };
@@ -137,7 +137,7 @@ impl<'a, H: AdapterHarness> Schedule<'a, H> {
                 let fate = self.fate();
                 journal.fate(fate);
             }
-            80..82 => self.on.snapshots().trouble(SnapshotTrouble::SaveFails),
+            80..82 => self.on.snapshots().next(SnapshotFault::save_fails()),
             82..85 => {
                 journal.set_down(true);
                 self.send();

@@ -1,15 +1,15 @@
 //! Snapshots that fail: an optimisation, never the truth.
 
-use journal_core::Signal;
+use journal_core::{Signal, testing::SnapshotFault};
 
-use crate::{adapter::*, controlled::SnapshotTrouble, runner::Verdict};
+use crate::{adapter::*, runner::Verdict};
 
 /// P5: a failed snapshot deletes nothing, fails no command and is signalled.
 pub(crate) async fn that_fail_delete_nothing<H: AdapterHarness>(on: &mut AdapterUnderTest<H>) -> Verdict {
     let (described, mut hears) = tally(ID);
     let described = described.snapshot_every(2).keep(1).delete_events();
     let first = on.spawn(&described).await;
-    on.snapshots().trouble(SnapshotTrouble::SaveFails);
+    on.snapshots().next(SnapshotFault::save_fails());
     assert_eq!(first.ask(Add(1)).await, 1);
     assert_eq!(first.ask(Add(2)).await, 3);
     hears
@@ -32,7 +32,7 @@ pub(crate) async fn are_tried_again_by_the_next_round<H: AdapterHarness>(
     // Rounds come by command only.
     let described = described.snapshot_every(1_000).keep(1).delete_events();
     let first = on.spawn(&described).await;
-    on.snapshots().trouble(SnapshotTrouble::SaveFails);
+    on.snapshots().next(SnapshotFault::save_fails());
     first.ask(AddAll(vec![1, 2])).await;
     first.ask(TakeSnapshot).await;
     hears
