@@ -166,6 +166,7 @@ macro_rules! __adapter_cases {
                 loses_nothing_that_was_handled,
                 closes_what_is_queued,
                 is_not_followed_by_a_restart,
+                leaves_nobody_without_an_answer,
             }
             identity {
                 lives_once,

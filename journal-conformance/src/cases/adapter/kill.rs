@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use journal_core::Backoff;
+use journal_core::{Backoff, PersistError};
 
-use crate::{adapter::*, runner::Verdict};
+use crate::{adapter::*, controlled::Fate, runner::Verdict};
 
 /// P8: writes in flight and gathered are still written and released; only then may a successor claim.
 pub(crate) async fn loses_nothing_that_was_handled<H: AdapterHarness>(
@@ -66,4 +66,38 @@ pub(crate) async fn is_not_followed_by_a_restart<H: AdapterHarness>(on: &mut Ada
     on.gone().await;
     assert_eq!(on.journal().claims_made(), 1);
     Ok(())
+}
+
+/// P6, P8: the outcome of a write is lost, and nobody is left who could find out: its caller is told that it is unknown.
+pub(crate) async fn leaves_nobody_without_an_answer<H: AdapterHarness>(
+    on: &mut AdapterUnderTest<H>,
+) -> Verdict {
+    let (described, _hears) = tally(ID);
+    let killed = on.spawn(&described).await;
+    on.journal().appends.close();
+    let in_flight = killed.asked(Add(5));
+    on.journal().appends.arrival().await;
+    killed.kill().await?;
+    on.journal().fate(Fate::StoredButUnknown);
+    on.journal().appends.open();
+    assert_unknown(&in_flight.failure().await);
+    on.gone().await;
+
+    let killed = on.spawn(&described).await;
+    on.journal().claims.close();
+    on.journal().fate(Fate::StoredButUnknown);
+    let mut in_flight = killed.asked(Add(2));
+    // Its recovery would find out.
+    on.journal().claims.arrival().await;
+    in_flight.assert_waits().await;
+    killed.kill().await?;
+    assert_unknown(&in_flight.failure().await);
+    on.journal().claims.open();
+    let successor = on.spawn(&described).await;
+    assert_eq!(successor.ask(Read).await, 7);
+    Ok(())
+}
+
+fn assert_unknown(failure: &PersistError) {
+    assert!(matches!(failure, PersistError::Unknown(_)), "{failure}");
 }
