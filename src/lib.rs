@@ -51,3 +51,7 @@ pub async fn embedded(directory: impl AsRef<std::path::Path>) -> Result<Persiste
     let snapshots = journal.snapshots();
     Persistence::builder(journal).snapshots(snapshots).build()
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/persistent.md")]
+mod persistent {}
