@@ -10,6 +10,7 @@
 //! | [`Event`], [`Codec`], [`Upcasters`] | how values become bytes and survive their types' changes |
 //! | [`MemoryJournal`] | the reference backend, to read next to the contract |
 //! | [`SnapshotStore`] | the contract of every snapshot store |
+//! | [`testing`] | what applications test their actors with |
 //! | [`adapter`] | what an adapter to an actor framework drives |
 
 mod behavior;
