@@ -215,3 +215,20 @@ async fn the_calls_are_remembered() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_counted_fault_comes_before_a_lasting_one_and_the_lasting_one_can_be_withdrawn() {
+    let journal = journal();
+    let lasting = Fault::not_stored(Operation::Append, ErrorKind::Unavailable).always();
+    journal.next(lasting.clone());
+    journal.next(Fault::not_stored(Operation::Append, ErrorKind::Poisoned));
+    for kind in [
+        ErrorKind::Poisoned,
+        ErrorKind::Unavailable,
+        ErrorKind::Unavailable,
+    ] {
+        assert_eq!(append(&journal, "a").await.unwrap_err().kind(), kind);
+    }
+    journal.withdraw(&lasting);
+    append(&journal, "a").await.unwrap();
+}
