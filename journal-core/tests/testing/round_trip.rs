@@ -23,7 +23,7 @@ macro_rules! model {
             type Event = $event;
             type State = $state;
             fn apply($fold: &mut $state, $from: &$event) {
-                $apply;
+                $apply
             }
         }
         impl Handles<Set> for $model {
