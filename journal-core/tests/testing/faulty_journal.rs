@@ -232,3 +232,15 @@ async fn a_counted_fault_comes_before_a_lasting_one_and_the_lasting_one_can_be_w
     journal.withdraw(&lasting);
     append(&journal, "a").await.unwrap();
 }
+
+#[tokio::test]
+async fn an_append_that_is_told_to_be_fenced_spends_its_claim_and_another_failure_does_not() {
+    let journal = journal();
+    for (kind, spends) in [(ErrorKind::Fenced, true), (ErrorKind::Unavailable, false)] {
+        journal.next(Fault::not_stored(Operation::Append, kind));
+        let mut claim = journal.claim(&id("a"), WriterId::random()).await.unwrap();
+        let expected = claim.highest();
+        let error = journal.append(&mut claim, expected, writes(1)).await.unwrap_err();
+        assert_eq!((error.kind(), claim.is_spent()), (kind, spends));
+    }
+}

@@ -88,3 +88,19 @@ async fn saves_and_loads_hang_until_they_are_let_through() {
     loads.open();
     assert!(loading.await.unwrap().is_some());
 }
+
+#[tokio::test]
+async fn a_deletion_fails_and_deletes_nothing() {
+    let store = store();
+    store.save(snapshot("a")).await.unwrap();
+    let (metadata, id) = (snapshot("a").metadata, PersistenceId::new("a").unwrap());
+    store.next(SnapshotFault::deletion_fails().of("a").times(2));
+    store.delete(&metadata).await.unwrap_err();
+    store
+        .delete_matching(&id, SelectionCriteria::ALL)
+        .await
+        .unwrap_err();
+    assert!(load(&store, "a").await.unwrap().is_some());
+    store.delete(&metadata).await.unwrap();
+    assert_eq!(load(&store, "a").await.unwrap(), None);
+}
