@@ -11,6 +11,7 @@ mod common;
 mod ends;
 mod lives;
 mod messages;
+mod passivation;
 mod recovery;
 mod signals;
 mod threads;
