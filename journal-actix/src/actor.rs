@@ -70,7 +70,8 @@ pub trait PersistentHooks: PersistentActor {
     }
 
     /// After each start's recovery, before the first command: the place for timers, streams and subscriptions, which a
-    /// restart has cancelled. What is sent from here to the actor itself arrives after what waits already.
+    /// restart has cancelled; not when it comes back from passivation, which cancels none. What is sent from here to the
+    /// actor itself arrives after what waits already.
     fn recovered(&mut self, context: &mut Self::Context) {
         let _ = context;
     }

@@ -9,7 +9,7 @@ use journal_core::{
     adapter::{Admission, BoxedCommand, Engine, Restarts, Told},
 };
 
-use crate::{PersistentActor, shared::Shared, told::Hears};
+use crate::{PersistentActor, off_thread::OffThread, shared::Shared, told::Hears};
 
 type Configure<M> = Box<dyn Fn(Options<M>) -> Options<M> + Send>;
 
@@ -17,7 +17,8 @@ type Configure<M> = Box<dyn Fn(Options<M>) -> Options<M> + Send>;
 ///
 /// It derefs to the *newest* state: all handled commands, perhaps not durable yet. So what a plain `Handler` reads here
 /// must not leave the actor before [`settled`](Durable::settled) returns; what commands reply is withheld anyway. While
-/// nothing is recovered (before the first recovery, after a failed one, while passivated) it is the initial state.
+/// nothing is recovered (before the first recovery, after a failed one, while
+/// [passivated](journal_core::Options::passivate_after)) it is the initial state.
 pub struct Durable<M: EventSourced> {
     persistence: Option<Persistence>,
     configure: Option<Configure<M>>,
@@ -32,6 +33,10 @@ pub struct Durable<M: EventSourced> {
     pub(crate) is_paused: bool,
     /// `shared` knows that it lives.
     pub(crate) is_announced: bool,
+    /// The actor has started and is not recovered yet; to be recovered again later is no start.
+    pub(crate) is_starting: bool,
+    /// Has the engine looked at now and then, whether it is idle.
+    pub(crate) looks: Option<OffThread<()>>,
     /// Once stopped, for good.
     pub(crate) is_ending: bool,
     /// What the model is still to be told of a life that failed.
@@ -125,6 +130,8 @@ impl<M: EventSourced> Durable<M> {
             prepared: None,
             is_paused: false,
             is_announced: false,
+            is_starting: false,
+            looks: None,
             is_ending: false,
             last_words: None,
             shared: Arc::default(),
@@ -175,6 +182,7 @@ impl<M: EventSourced> Durable<M> {
     /// Leaves the engine, and with it the state.
     pub(crate) fn leave(&mut self, phase: Phase<M>) {
         self.is_paused = false;
+        self.looks = None;
         self.phase = phase;
     }
 }

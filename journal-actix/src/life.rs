@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{ActorContext, ActorFutureExt, AsyncContext, Context, Running, WrapFuture};
+use actix::{ActorContext, ActorFutureExt, AsyncContext, Context, Running, WeakAddr, WrapFuture};
 use futures_util::{
     FutureExt,
     future::{BoxFuture, Either, select},
@@ -11,7 +11,7 @@ use journal_core::{
     RecoveryError,
     adapter::{BoxedCommand, Engine, Halt, Recovered, Restart, Step},
 };
-use tokio::task::JoinError;
+use tokio::{sync::oneshot, task::JoinError};
 
 use crate::{
     PersistentActor,
@@ -26,6 +26,7 @@ pub fn started<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     prepare(actor);
     // Before the wait for recovery: of waits that are there, actix takes the newest first.
     actor.on_starting(context);
+    actor.durable_mut().is_starting = true;
     if let Phase::Unrecovered = actor.durable().phase {
         recover(actor, context);
     }
@@ -209,14 +210,45 @@ fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
 }
 
 fn begin<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, mut engine: Engine<A::Model>) {
-    prepare(actor).restarts.healthy();
+    let prepared = prepare(actor);
+    prepared.restarts.healthy();
+    let idle = prepared.options.idle_limit();
+    let address = context.address().downgrade();
     let durable = actor.durable_mut();
     for command in durable.waiting.drain(..) {
         engine.push(command);
     }
     durable.phase = Phase::Live(Box::new(engine));
-    actor.on_recovered(context);
+    durable.looks = idle
+        .zip(durable.persistence())
+        .map(|(idle, persistence)| OffThread::spawn(persistence.runtime(), looks(address, idle)));
+    if std::mem::take(&mut durable.is_starting) {
+        actor.on_recovered(context);
+    }
     pump(actor, context);
+}
+
+/// Asks whether it is idle, not again before the answer. It does not keep the actor alive, as a timer of actix would.
+async fn looks<A: PersistentActor>(actor: WeakAddr<A>, idle: Duration) {
+    loop {
+        tokio::time::sleep(idle).await;
+        let (look, looked) = oneshot::channel();
+        let Some(address) = actor.upgrade() else { return };
+        address.do_send(Internal(Inbox::Look(look)));
+        drop(address);
+        // Dropped is the answer.
+        drop(looked.await);
+    }
+}
+
+/// Makes room if it was idle; the next command recovers it.
+pub(crate) fn look<A: PersistentActor>(actor: &mut A) {
+    let durable = actor.durable_mut();
+    if let Phase::Live(engine) = &mut durable.phase
+        && engine.was_idle()
+    {
+        durable.leave(Phase::Resting);
+    }
 }
 
 fn recover_in_place<A: PersistentActor>(

@@ -78,6 +78,8 @@ pub(crate) enum Inbox<M: EventSourced> {
     Command(BoxedCommand<M>),
     /// The engine wants to be looked at, or somebody wants the end.
     Wake,
+    /// Time to see whether it is idle; dropped once that is seen.
+    Look(oneshot::Sender<()>),
     /// Everything before this is handled: end.
     Finish,
     /// Everything before this is handled: answer when it is durable or has failed.
@@ -97,6 +99,7 @@ impl<A: PersistentActor> PersistentHandler<Internal<A::Model>> for A {
         match inbox {
             Inbox::Command(command) => life::take(self, context, command),
             Inbox::Wake => life::pump(self, context),
+            Inbox::Look(_looked) => life::look(self),
             Inbox::Finish => life::end(self, context),
             Inbox::Settle(settled) => {
                 let all = self.durable().settled();
