@@ -5,7 +5,7 @@ use std::{collections::VecDeque, fmt, future::Future, ops::Deref, sync::Arc, tim
 use actix::Actor;
 use futures_util::future::{BoxFuture, Either};
 use journal_core::{
-    EventSourced, Options, Persistence,
+    EventSourced, Options, PersistError, Persistence,
     adapter::{Admission, BoxedCommand, Engine, Restarts, Told},
 };
 
@@ -64,6 +64,8 @@ pub(crate) enum Phase<M: EventSourced> {
     Live(Box<Engine<M>>),
     /// All that it handled is durable or has failed: it may stop.
     Settled(Box<Engine<M>>),
+    /// It could not recover: what waited for that is answered so, and then it stops.
+    Refusing(PersistError),
     /// It recovers when the next command comes.
     Resting,
     /// For good.

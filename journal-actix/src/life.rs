@@ -8,7 +8,7 @@ use futures_util::{
     future::{BoxFuture, Either, select},
 };
 use journal_core::{
-    RecoveryError,
+    PersistError, RecoveryError,
     adapter::{BoxedCommand, Engine, Halt, Recovered, Restart, Step},
 };
 use tokio::{sync::oneshot, task::JoinError};
@@ -100,6 +100,10 @@ pub(crate) fn take<A: PersistentActor>(
         }
         // Its caller sees a closed mailbox.
         Phase::Ended => drop(command),
+        Phase::Refusing(refusal) => {
+            let refusal = refusal.clone();
+            refuse(actor, command, refusal);
+        }
         Phase::Resting => {
             durable.waiting.push_back(command);
             recover(actor, context);
@@ -299,7 +303,7 @@ fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt
         Restart::After(wait) => {
             tracing::warn!(persistence_id = %id, failure = %halt, ?wait, "a persistent actor failed; it recovers again if it is supervised");
             prepared.wait = wait;
-            Phase::Unrecovered
+            Phase::Refusing(halt.refusal())
         }
         Restart::Rest => {
             tracing::warn!(persistence_id = %id, failure = %halt, "a persistent actor stopped; if it is supervised, the next command starts it again");
@@ -327,14 +331,32 @@ fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt
         durable.leave(Phase::Ended);
     }
     for command in refused {
-        if let Some(told) = command.refuse(halt.refusal()) {
-            told.to(actor.model());
-        }
+        refuse(actor, command, halt.refusal());
     }
     if let Halt::RecoveryFailed(_) = halt {
         actor.on_recovery_failed(&error, context);
     }
-    context.stop();
+    if let Phase::Refusing(_) = actor.durable().phase {
+        // Behind all that waits.
+        context.address().do_send(Internal(Inbox::Refused));
+    } else {
+        context.stop();
+    }
+}
+
+/// What waited for the recovery that failed is answered.
+pub(crate) fn refused<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
+    let durable = actor.durable_mut();
+    if let Phase::Refusing(_) = durable.phase {
+        durable.leave(Phase::Unrecovered);
+        context.stop();
+    }
+}
+
+fn refuse<A: PersistentActor>(actor: &A, command: BoxedCommand<A::Model>, refusal: PersistError) {
+    if let Some(told) = command.refuse(refusal) {
+        told.to(actor.model());
+    }
 }
 
 /// The end for good, once all that was handled is durable or has failed.

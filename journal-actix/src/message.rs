@@ -80,6 +80,8 @@ pub(crate) enum Inbox<M: EventSourced> {
     Wake,
     /// Time to see whether it is idle; dropped once that is seen.
     Look(oneshot::Sender<()>),
+    /// Everything that waited for a recovery that failed is refused.
+    Refused,
     /// Everything before this is handled: end.
     Finish,
     /// Everything before this is handled: answer when it is durable or has failed.
@@ -100,6 +102,7 @@ impl<A: PersistentActor> PersistentHandler<Internal<A::Model>> for A {
             Inbox::Command(command) => life::take(self, context, command),
             Inbox::Wake => life::pump(self, context),
             Inbox::Look(_looked) => life::look(self),
+            Inbox::Refused => life::refused(self, context),
             Inbox::Finish => life::end(self, context),
             Inbox::Settle(settled) => {
                 let all = self.durable().settled();

@@ -27,7 +27,8 @@ pub trait SpawnPersistent: PersistentActor {
     }
 
     /// Returns at once; commands wait in the mailbox until the actor is recovered. A recovery that fails is tried again
-    /// under the backoff; the commands wait for it.
+    /// under the backoff; the commands that waited for it get
+    /// [`RecoveryFailed`](journal_core::PersistError::RecoveryFailed).
     ///
     /// # Panics
     /// Outside of an actix `System`.

@@ -64,8 +64,10 @@ async fn a_recovery_that_fails_is_tried_again_after_growing_waits() {
         assert!(matches!(error, RecoveryError::Journal(_)), "{error:?}");
     }
     store.journal.set_down(false);
-    // What waits in the mailbox waits for the recovery that succeeds.
-    assert_eq!(deposit.await.unwrap().unwrap(), 5);
+    // It waited for the first one.
+    let refused = deposit.await.unwrap().unwrap_err();
+    assert!(matches!(refused, PersistError::RecoveryFailed(_)), "{refused:?}");
+    assert_eq!(account.send(Deposit(5)).await.unwrap().unwrap(), 5);
     let waits = store.journal.claim_waits();
     assert_eq!(waits.len(), 4);
     for (wait, least) in waits.into_iter().zip([20, 40, 80, 80]) {
