@@ -203,6 +203,22 @@ async fn the_state_is_the_newest_and_settled_waits_for_it_to_be_durable() {
 }
 
 #[actix::test]
+async fn what_waits_for_a_recovery_that_fails_is_told_why_and_then_it_ends() {
+    let store = Store::open();
+    store.journal.set_down(true);
+    let (account, hears) = account(&store.persistence);
+    let account = account.start();
+    let deposits: Vec<_> = (0..10).map(|_| account.send(Deposit(5))).collect();
+    for deposit in deposits {
+        let refused = deposit.await.unwrap().unwrap_err();
+        assert!(matches!(refused, PersistError::RecoveryFailed(_)), "{refused:?}");
+    }
+    hears.dropped().await;
+    assert_eq!(account.send(Deposit(5)).await.unwrap_err(), MailboxError::Closed);
+    assert_eq!(store.journal.claims_made(), 1);
+}
+
+#[actix::test]
 async fn a_second_actor_of_its_id_is_refused_and_the_first_goes_on() {
     let store = Store::open();
     let first = account(&store.persistence).0.start();
