@@ -76,8 +76,7 @@ async fn a_tell_or_ask_is_refused_before_the_mailbox() {
     assert!(matches!(refused, PersistError::Overloaded { waiting: 2, .. }));
     assert_eq!(account.waiting(), 2);
     store.journal.claims.open();
-    account.settled().await;
-    assert_eq!(account.waiting(), 0);
+    eventually(|| account.waiting() == 0).await;
     assert_eq!(account.ask(Read).await.unwrap().unwrap(), 2);
 }
 

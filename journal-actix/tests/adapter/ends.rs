@@ -41,8 +41,10 @@ async fn it_ends_when_all_addresses_are_gone_after_its_writes() {
     account.do_send(Deposit(5));
     store.journal.appends.arrival().await;
     drop(account);
+    hears.note("recovered at 0").await;
     a_while().await;
-    assert!(store.is_live());
+    let told: Vec<_> = std::iter::from_fn(|| hears.0.try_recv().ok()).collect();
+    assert_eq!(notes(&told), [""; 0]);
     store.journal.appends.open();
     hears.note("stopped at 5").await;
     hears.dropped().await;
@@ -192,7 +194,7 @@ async fn a_stop_through_its_reference_answers_what_is_handled_and_is_for_good() 
     store.journal.appends.open();
     assert_eq!(deposit.await.unwrap().unwrap().unwrap(), 5);
     within(stop).await.unwrap();
-    assert!(!store.is_live());
+    store.gone().await;
     assert_eq!(account.ask(Read).await.unwrap_err(), AskError::Closed);
     assert!(matches!(account.tell(Read), Err(TellError::Closed)));
     assert!(!account.addr().connected());

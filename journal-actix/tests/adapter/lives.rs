@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use journal_actix::SpawnPersistent;
-use journal_core::{PersistError, Persistence, RecoveryError};
+use journal_core::{PersistError, Persistence, RecoveryError, Signal};
 
 use crate::common::*;
 
@@ -109,6 +109,32 @@ async fn a_fenced_account_rests_until_a_command_claims_the_id_again() {
 }
 
 #[actix::test]
+async fn a_command_that_began_a_recovery_is_answered_if_it_fails() {
+    let store = Store::open();
+    let (account, mut hears) = account(&store.persistence);
+    let account = supervised(account.with(quick));
+    let rests = async || {
+        account.send(Deposit(5)).await.unwrap().unwrap();
+        store.claimed_elsewhere().await;
+        account.send(Deposit(2)).await.unwrap().unwrap_err();
+        store.gone().await;
+        store.journal.set_down(true);
+    };
+    rests().await;
+    let refused = account.send(Deposit(1)).await.unwrap().unwrap_err();
+    assert!(matches!(refused, PersistError::RecoveryFailed(_)), "{refused:?}");
+    store.journal.set_down(false);
+    rests().await;
+    account.do_send(Gift(1));
+    let wanted = |signal: &Signal| {
+        matches!(signal, Signal::CommandFailed(PersistError::RecoveryFailed(_))).then_some(())
+    };
+    hears.signal(wanted).await;
+    store.journal.set_down(false);
+    assert_eq!(account.send(Read).await.unwrap().unwrap(), 10);
+}
+
+#[actix::test]
 async fn one_whose_id_another_actor_has_rests_until_a_command_finds_it_free() {
     let store = Store::open();
     let first = account(&store.persistence).0.spawn().await.unwrap();
@@ -141,25 +167,24 @@ async fn a_handled_stop_is_for_good() {
 }
 
 #[actix::test]
-async fn restarts_in_the_middle_of_a_recovery_do_not_take_the_id_from_each_other() {
+async fn a_stop_in_the_starting_hook_restarts_it_before_it_takes_anything() {
     let store = Store::open();
-    store.journal.claims.close();
-    let (account, mut hears) = account(&store.persistence);
+    let (account, hears) = account(&store.persistence);
     let account = account.at_start(|account, context| {
         if account.lives < 50 {
-            // After the adapter has begun to recover.
             context.stop();
         }
     });
     let account = supervised(account);
-    store.journal.claims.arrival().await;
-    store.journal.claims.open();
     assert_eq!(account.send(Deposit(5)).await.unwrap().unwrap(), 5);
-    let told: Vec<_> = std::iter::from_fn(|| hears.0.try_recv().ok()).collect();
-    assert!(
-        !told.iter().any(|told| matches!(told, Told::RecoveryFailed(_))),
-        "{told:?}"
-    );
+    assert_eq!(store.journal.claims_made(), 1);
+    drop(account);
+    let told = hears.rest().await;
+    let recovered = notes(&told)
+        .into_iter()
+        .filter(|note| note.starts_with("recovered"));
+    assert_eq!(recovered.count(), 1);
+    assert!(!told.iter().any(|told| matches!(told, Told::RecoveryFailed(_))));
 }
 
 #[test]

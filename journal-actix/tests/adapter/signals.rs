@@ -44,8 +44,21 @@ async fn it_hears_on_its_own_thread_and_in_order() {
     );
 }
 
+fn heard_of_the_fence(told: &[Told]) {
+    let heard = |wanted: fn(&Signal) -> bool| {
+        told.iter()
+            .any(|told| matches!(told, Told::Signal(signal, _) if wanted(signal)))
+    };
+    for wanted in [
+        (|signal| matches!(signal, Signal::PersistFailed(PersistError::Fenced(_)))) as fn(&Signal) -> bool,
+        |signal| matches!(signal, Signal::CommandFailed(PersistError::Fenced(_))),
+    ] {
+        assert!(heard(wanted), "{told:?}");
+    }
+}
+
 #[actix::test]
-async fn it_hears_the_last_before_its_end() {
+async fn it_hears_the_last_before_it_ends_of_a_failure() {
     for _ in 0..50 {
         let store = Store::open();
         let (account, hears) = account(&store.persistence);
@@ -53,20 +66,24 @@ async fn it_hears_the_last_before_its_end() {
         account.send(Deposit(5)).await.unwrap().unwrap();
         store.claimed_elsewhere().await;
         account.do_send(Gift(2));
-        let told = hears.rest().await;
-        let heard = |wanted: fn(&Signal) -> bool| {
-            told.iter()
-                .any(|told| matches!(told, Told::Signal(signal, _) if wanted(signal)))
-        };
-        assert!(
-            heard(|signal| matches!(signal, Signal::PersistFailed(PersistError::Fenced(_)))),
-            "{told:?}"
-        );
-        assert!(
-            heard(|signal| matches!(signal, Signal::CommandFailed(PersistError::Fenced(_)))),
-            "{told:?}"
-        );
-        drop(account);
+        heard_of_the_fence(&hears.rest().await);
+    }
+}
+
+#[actix::test]
+async fn it_hears_the_last_before_it_ends_of_a_stop() {
+    for _ in 0..50 {
+        let store = Store::open();
+        let (account, hears) = account(&store.persistence);
+        let account = account.start();
+        account.send(Deposit(5)).await.unwrap().unwrap();
+        store.journal.appends.close();
+        account.do_send(Gift(2));
+        account.do_send(act(|_, context| context.stop()));
+        store.journal.appends.arrival().await;
+        store.claimed_elsewhere().await;
+        store.journal.appends.open();
+        heard_of_the_fence(&hears.rest().await);
     }
 }
 
@@ -76,11 +93,10 @@ async fn it_hears_that_it_could_not_recover() {
         let store = Store::open();
         store.journal.set_down(true);
         let (account, hears) = account(&store.persistence);
-        let account = account.start();
+        account.start();
         let told = hears.rest().await;
         let failed = |told: &Told| matches!(told, Told::Signal(Signal::RecoveryFailed(_), _));
         assert_eq!(told.iter().filter(|told| failed(told)).count(), 1, "{told:?}");
-        drop(account);
     }
 }
 
