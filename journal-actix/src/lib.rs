@@ -84,7 +84,7 @@
 //! | what happens | what follows |
 //! |---|---|
 //! | a write fails, a command's handler panics | recovery in place: same life, same mailbox, same stash, same timers |
-//! | that recovery fails, or the first one | the end of the life: the hook [`recovery_failed`](PersistentHooks::recovery_failed), then as the table above says |
+//! | that recovery fails, or the first one | the end of the life: the hook [`recovery_failed`](PersistentHooks::recovery_failed), [`RecoveryFailed`](journal_core::PersistError::RecoveryFailed) for the commands that wait, then as the table above says |
 //! | another writer, or another actor of this process, has the id | the life ends; a supervised actor rests until the next command, which claims the id again |
 //! | a panic in a plain handler, a hook, a timer | the end of the actor, as always in actix, supervised or not |
 //! | it was idle for as long as [`passivate_after`](journal_core::Options::passivate_after) says | the state leaves the memory and the id is free, until the next command; the actor, its timers and its addresses stay |
