@@ -75,7 +75,7 @@ struct Unclaimed<A: PersistentActor>(Option<PersistentAddr<A>>);
 impl<A: PersistentActor> Unclaimed<A> {
     async fn recovered(mut self) -> Result<PersistentAddr<A>, RecoveryError> {
         let Some(actor) = &self.0 else {
-            return Err(killed());
+            return Err(RecoveryError::Stopped);
         };
         let recovered = actor.shared.recovered().await;
         let claimed = self.0.take();
@@ -85,13 +85,9 @@ impl<A: PersistentActor> Unclaimed<A> {
                 actor.ended().await;
                 Err((*error).clone())
             }
-            _ => Err(killed()),
+            _ => Err(RecoveryError::Stopped),
         }
     }
-}
-
-fn killed() -> RecoveryError {
-    RecoveryError::Config("the actor was stopped before it was recovered".to_owned())
 }
 
 impl<A: PersistentActor> Drop for Unclaimed<A> {

@@ -22,6 +22,9 @@ pub enum RecoveryError {
     /// The persistence was shut down.
     #[error("the persistence is shut down; build a new one")]
     Closed,
+    /// Somebody stopped the actor before it was recovered.
+    #[error("the actor was stopped before it was recovered")]
+    Stopped,
     /// Another actor of this process has the id.
     #[error("{id} is live already in this process; use a reference to it, or stop it first")]
     #[non_exhaustive]

@@ -55,6 +55,7 @@ impl Restarts {
                 RecoveryError::InvalidId(_)
                 | RecoveryError::Config(_)
                 | RecoveryError::NotDelivering { .. }
+                | RecoveryError::Stopped
                 | RecoveryError::Closed => return Restart::End,
                 _ => {}
             },
