@@ -356,6 +356,8 @@ impl<A: EventSourced> fmt::Debug for Options<A> {
             .field("recovery_idle_timeout", &self.recovery_idle_timeout)
             .field("unknown_wait", &self.unknown_wait)
             .field("backoff", &self.backoff)
+            .field("idle_limit", &self.idle_limit)
+            .field("delivers", &self.deliverer.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -10,8 +10,8 @@ use std::{
 use actix::prelude::*;
 use journal_actix::{Durable, PersistentActor as _, PersistentHooks, SpawnPersistent as _};
 use journal_core::{
-    Backoff, Command, Effect, Effects, EventSourced, Handles, MemoryJournal, Options, PersistError,
-    Persistence, RecoveryError,
+    Backoff, Command, Delivers, DeliveryId, Effect, Effects, EventSourced, Handles, MemoryJournal, Options,
+    PersistError, Persistence, RecoveryError,
 };
 use journal_derive::{Event, PersistentActor};
 use serde::{Deserialize, Serialize};
@@ -226,6 +226,8 @@ async fn the_mailbox_has_the_capacity_that_was_asked_for() {
     unknown_wait = "2s",
     backoff("10ms", "1m"),
     accept_deleted_prefix,
+    passivate_after = "5m",
+    delivers,
     crate = journal_actix
 )]
 struct Described {
@@ -235,6 +237,11 @@ struct Described {
     total: Durable<Self>,
 }
 counts!(Described);
+
+impl Delivers for Described {
+    type Delivery = Added;
+    fn send(&self, _: DeliveryId, _: Added) {}
+}
 
 #[test]
 fn each_attribute_is_the_builder_method_of_its_name() {
@@ -252,7 +259,9 @@ fn each_attribute_is_the_builder_method_of_its_name() {
             shortest: Duration::from_millis(10),
             longest: Duration::from_secs(60),
         })
-        .accept_deleted_prefix();
+        .accept_deleted_prefix()
+        .passivate_after(Duration::from_secs(300))
+        .delivers();
     let derived = Described::options(Options::default());
     assert_eq!(format!("{derived:?}"), format!("{built:?}"));
     assert_ne!(
