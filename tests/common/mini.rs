@@ -433,6 +433,11 @@ impl Actor {
                     () = next(&mut looks) => None,
                 },
             };
+            if self.has(Fault::RestartsInsteadOfRecovering) && matches!(engine.step(), Ok(Step::Recover(_))) {
+                // Only what the engine has is lost.
+                self.first.extend(message);
+                return Err(End::Failed(None));
+            }
             match message {
                 Some(Message::Command(command)) => engine.push(command),
                 Some(Message::Wake) if self.has(Fault::SleepsThroughWakes) => continue,
@@ -478,12 +483,8 @@ impl Actor {
                 }
                 Step::Settle(settled) => settled.await,
                 Step::Recover(recovered) => {
-                    match self.fault {
-                        Some(Fault::RestartsInsteadOfRecovering) => return Err(End::Failed(None)),
-                        Some(Fault::LosesQueuedCommands) if self.woken.swap(false, Ordering::SeqCst) => {
-                            while self.messages.try_recv().is_ok() {}
-                        }
-                        _ => {}
+                    if self.has(Fault::LosesQueuedCommands) && self.woken.swap(false, Ordering::SeqCst) {
+                        while self.messages.try_recv().is_ok() {}
                     }
                     engine.resume(recovered.await)?;
                 }
