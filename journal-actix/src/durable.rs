@@ -84,7 +84,8 @@ pub(crate) struct Prepared<M: EventSourced> {
 /// An actor that is its own model; nothing is to be implemented for it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is a model but no actor",
-    note = "give the actor its model: `Durable::of(Arc::new(model), &persistence)`"
+    note = "where `{Self}` is to be the actor itself, derive it: `#[derive(PersistentActor)]`",
+    note = "where it is the model of another actor, give it to that one: `Durable::of(Arc::new(model), &persistence)`"
 )]
 pub trait OwnModel: EventSourced + Actor {}
 
@@ -142,8 +143,32 @@ impl<M: EventSourced> Durable<M> {
 
     /// Options of this one actor, on top of those of its type. Without effect once it has started.
     ///
-    /// ```text
-    /// Durable::new(&persistence).options(|options| options.snapshot_every(1_000).strict())
+    /// ```
+    /// # use actix::prelude::*;
+    /// # use journal_actix::Durable;
+    /// # use journal_core::{EventSourced, Persistence};
+    /// # use journal_derive::{Event, PersistentActor};
+    /// # #[derive(serde::Serialize, serde::Deserialize, Event)]
+    /// # #[event(manifest = "deposited", version = 1, crate = journal_core)]
+    /// # struct Deposited { cents: u64 }
+    /// # #[derive(PersistentActor)]
+    /// # #[persistent(crate = journal_actix)]
+    /// # struct Account {
+    /// #     #[persistent(id)]
+    /// #     id: String,
+    /// #     #[persistent(state)]
+    /// #     balance: Durable<Self>,
+    /// # }
+    /// # impl EventSourced for Account {
+    /// #     type Event = Deposited;
+    /// #     type State = u64;
+    /// #     fn apply(balance: &mut u64, event: &Deposited) { *balance += event.cents; }
+    /// # }
+    /// # fn account(persistence: &Persistence) -> Account {
+    /// // The type has to be named: it cannot be told from the field through a method.
+    /// let balance = Durable::<Account>::new(persistence).options(|options| options.snapshot_every(1_000).strict());
+    /// Account { id: "account|42".to_owned(), balance }
+    /// # }
     /// ```
     #[must_use]
     pub fn options(mut self, options: impl Fn(Options<M>) -> Options<M> + Send + 'static) -> Self {

@@ -184,7 +184,7 @@ fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
     let turn = shared.clone();
     let recovery = async move {
         let Some(persistence) = persistence else {
-            let missing = "no persistence is installed; call `Persistence::install` before the actor starts";
+            let missing = "the actor has no persistence; make its `Durable` with one, or call `Persistence::install` before the actor starts";
             return Some(Err(RecoveryError::Config(missing.to_owned())));
         };
         let recovery = OffThread::spawn(&persistence.runtime().clone(), async move {

@@ -77,7 +77,8 @@ impl PersistError {
 /// A reply that can also say that its command failed.
 #[diagnostic::on_unimplemented(
     message = "a reply of type `{Self}` cannot say that its command failed",
-    note = "make it a `Result<.., E>` where `E: From<PersistError>`, or `()` where nobody waits"
+    note = "make it a `Result<.., E>` where `E: From<PersistError>`, or `()` where nobody waits",
+    note = "a message that persists nothing needs no such reply, but the framework's own handler (actix: `impl Handler<..>`)"
 )]
 pub trait FromFailure: Sized {
     /// The reply that tells the failure; `None` where nobody waits, and the failure becomes a
