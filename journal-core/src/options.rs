@@ -282,7 +282,7 @@ impl<A: EventSourced> Persistent<A> {
         &self.id
     }
 
-    /// For adapters: the model.
+    /// For adapters: the model; and for what it is to know only later, as the reference of an actor it delivers to.
     #[must_use]
     pub fn model(&self) -> &Arc<A> {
         &self.model
@@ -356,8 +356,9 @@ impl<A: EventSourced> fmt::Debug for Options<A> {
             .field("recovery_idle_timeout", &self.recovery_idle_timeout)
             .field("unknown_wait", &self.unknown_wait)
             .field("backoff", &self.backoff)
-            .field("idle_limit", &self.idle_limit)
+            .field("passivate_after", &self.idle_limit)
             .field("delivers", &self.deliverer.is_some())
+            .field("redelivery", &self.redelivery)
             .finish_non_exhaustive()
     }
 }
