@@ -194,7 +194,9 @@ impl Cell {
             let error = unknown.error.clone();
             match found(needs) {
                 Found::Stored => self.actor.release(held),
-                Found::NotStored => self.actor.fail(held, &PersistError::NotStored(error)),
+                Found::NotStored => self
+                    .actor
+                    .fail(held, &PersistError::NotStored(Arc::new(error.resolved()))),
                 Found::Nothing => self.actor.fail(held, &PersistError::Unknown(error)),
             }
         }
@@ -309,7 +311,7 @@ impl Cell {
             }
             Outcome::Unknown => {
                 // What came behind was never sent.
-                let never_sent = PersistError::NotStored(error.clone());
+                let never_sent = PersistError::NotStored(Arc::new(error.resolved()));
                 let unknown = PersistError::Unknown(error.clone());
                 self.break_with(state, Broken::Recover(unknown), &never_sent, failed.behind);
                 let Unresolved { first, last, held } = failed.in_flight;

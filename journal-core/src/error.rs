@@ -1,6 +1,6 @@
 //! Errors that answer the caller's next question: was it stored, and what now?
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -162,6 +162,31 @@ impl JournalError {
     pub(crate) fn since(mut self, started: Instant) -> Self {
         self.0.elapsed.get_or_insert_with(|| started.elapsed());
         self
+    }
+
+    /// The same once it is known that nothing is stored.
+    pub(crate) fn resolved(self: &Arc<Self>) -> Self {
+        let Inner {
+            kind,
+            operation,
+            ref persistence_id,
+            sequence_nr,
+            write_index,
+            elapsed,
+            ref message,
+            ..
+        } = *self.0;
+        Self(Box::new(Inner {
+            kind,
+            outcome: Outcome::NotStored,
+            operation,
+            persistence_id: persistence_id.clone(),
+            sequence_nr,
+            write_index,
+            elapsed,
+            message: message.clone(),
+            source: Some(self.clone().into()),
+        }))
     }
 
     /// Adds the cause.

@@ -166,7 +166,7 @@ impl<A: EventSourced> Recover<A> {
         let started = Instant::now();
         let claim = journal.claim(&self.actor.id, WriterId::random());
         let claim = self.wait("the journal's claim", claim).await?;
-        Ok(claim.map_err(|error| error.since(started))?)
+        Ok(claim.map_err(|error| error.since(started).with_id(&self.actor.id))?)
     }
 
     async fn rebuild(
@@ -189,7 +189,7 @@ impl<A: EventSourced> Recover<A> {
         let started = Instant::now();
         let mut events = journal.replay(&self.actor.id, ReplayRange::between(from, highest));
         while let Some(chunk) = self.wait("the journal's replay", events.next_chunk()).await? {
-            for record in chunk.map_err(|error| error.since(started))? {
+            for record in chunk.map_err(|error| error.since(started).with_id(&self.actor.id))? {
                 recovery.replayed(record.sequence_nr)?;
                 self.serializers.fold(&self.actor.id, &mut folded, &record)?;
                 folded.replayed += 1;
