@@ -1,6 +1,6 @@
 //! The field that makes an actor durable.
 
-use std::{collections::VecDeque, fmt, future::Future, ops::Deref, sync::Arc, time::Duration};
+use std::{collections::VecDeque, fmt, future::Future, mem, ops::Deref, sync::Arc, time::Duration};
 
 use actix::Actor;
 use futures_util::future::{BoxFuture, Either};
@@ -64,8 +64,8 @@ pub(crate) enum Phase<M: EventSourced> {
     Live(Box<Engine<M>>),
     /// All that it handled is durable or has failed: it may stop.
     Settled(Box<Engine<M>>),
-    /// It could not recover: what waited for that is answered so, and then it stops.
-    Refusing(PersistError),
+    /// It failed: what waits is answered so, and then it stops and stands here.
+    Refusing(PersistError, Box<Phase<M>>),
     /// It recovers when the next command comes.
     Resting,
     /// For good.
@@ -204,6 +204,20 @@ impl<M: EventSourced> Durable<M> {
 
     pub(crate) fn persistence(&self) -> Option<&Persistence> {
         self.persistence.as_ref()
+    }
+
+    /// Returns whether it was refusing.
+    pub(crate) fn stop_refusing(&mut self) -> bool {
+        match mem::replace(&mut self.phase, Phase::Unrecovered) {
+            Phase::Refusing(_, next) => {
+                self.leave(*next);
+                true
+            }
+            other => {
+                self.phase = other;
+                false
+            }
+        }
     }
 
     /// Leaves the engine, and with it the state.

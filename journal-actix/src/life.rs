@@ -81,6 +81,7 @@ pub fn stopped<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
 /// events twice.
 pub fn restarting<A: PersistentActor>(actor: &mut A, _: &mut Context<A>) {
     let durable = actor.durable_mut();
+    durable.stop_refusing();
     if !matches!(durable.phase, Phase::Resting | Phase::Ended) {
         durable.leave(Phase::Unrecovered);
     }
@@ -100,7 +101,7 @@ pub(crate) fn take<A: PersistentActor>(
         }
         // Its caller sees a closed mailbox.
         Phase::Ended => drop(command),
-        Phase::Refusing(refusal) => {
+        Phase::Refusing(refusal, _) => {
             let refusal = refusal.clone();
             refuse(actor, command, refusal);
         }
@@ -303,7 +304,7 @@ fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt
         Restart::After(wait) => {
             tracing::warn!(persistence_id = %id, failure = %halt, ?wait, "a persistent actor failed; it recovers again if it is supervised");
             prepared.wait = wait;
-            Phase::Refusing(halt.refusal())
+            Phase::Unrecovered
         }
         Restart::Rest => {
             tracing::warn!(persistence_id = %id, failure = %halt, "a persistent actor stopped; if it is supervised, the next command starts it again");
@@ -319,7 +320,7 @@ fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt
     if let Phase::Live(engine) = &durable.phase {
         durable.last_words = Some(engine.concluded().boxed());
     }
-    durable.leave(next);
+    durable.leave(Phase::Refusing(halt.refusal(), Box::new(next)));
     let error = match halt {
         Halt::RecoveryFailed(error) => error.clone(),
         Halt::Fenced(error) => Arc::new(RecoveryError::Journal(error.clone())),
@@ -336,7 +337,7 @@ fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt
     if let Halt::RecoveryFailed(_) = halt {
         actor.on_recovery_failed(&error, context);
     }
-    if let Phase::Refusing(_) = actor.durable().phase {
+    if let Phase::Refusing(..) = actor.durable().phase {
         // Behind all that waits.
         context.address().do_send(Internal(Inbox::Refused));
     } else {
@@ -344,11 +345,9 @@ fn fail<A: PersistentActor>(actor: &mut A, context: &mut Context<A>, halt: &Halt
     }
 }
 
-/// What waited for the recovery that failed is answered.
+/// What waited when it failed is answered.
 pub(crate) fn refused<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
-    let durable = actor.durable_mut();
-    if let Phase::Refusing(_) = durable.phase {
-        durable.leave(Phase::Unrecovered);
+    if actor.durable_mut().stop_refusing() {
         context.stop();
     }
 }

@@ -78,7 +78,7 @@ impl PersistError {
 #[diagnostic::on_unimplemented(
     message = "a reply of type `{Self}` cannot say that its command failed",
     note = "make it a `Result<.., E>` where `E: From<PersistError>`, or `()` where nobody waits",
-    note = "a message that persists nothing needs no such reply, but the framework's own handler (actix: `impl Handler<..>`)"
+    note = "a message that persists nothing needs no such reply, but a handler as the framework has it"
 )]
 pub trait FromFailure: Sized {
     /// The reply that tells the failure; `None` where nobody waits, and the failure becomes a

@@ -225,6 +225,8 @@ async fn a_second_actor_of_its_id_is_refused_and_the_first_goes_on() {
     first.send(Deposit(5)).await.unwrap().unwrap();
     let (second, mut hears) = account(&store.persistence);
     let second = second.start();
+    let refused = second.send(Deposit(1)).await.unwrap().unwrap_err();
+    assert!(matches!(refused, PersistError::RecoveryFailed(_)), "{refused:?}");
     assert_eq!(second.send(Deposit(1)).await.unwrap_err(), MailboxError::Closed);
     let error = hears.failed_recovery().await;
     assert!(matches!(error, RecoveryError::AlreadyLive { .. }), "{error:?}");
@@ -238,6 +240,8 @@ async fn a_second_actor_of_its_id_is_refused_and_the_first_goes_on() {
 async fn without_an_installed_persistence_a_default_one_fails_and_says_so() {
     let (account, mut hears) = account_in(Durable::default());
     let account = Supervisor::start(|_| account);
+    let refused = within(account.send(Deposit(1))).await.unwrap().unwrap_err();
+    assert!(matches!(refused, PersistError::RecoveryFailed(_)), "{refused:?}");
     let closed = within(account.send(Deposit(1))).await.unwrap_err();
     assert_eq!(closed, MailboxError::Closed);
     let error = hears.failed_recovery().await;
