@@ -256,7 +256,12 @@ impl<A: EventSourced> Engine<A> {
                 deliveries,
                 also,
                 reply,
-            } => self.persist(events, runs, &deliveries, also, reply),
+            } => {
+                let mut runs = runs;
+                self.persist(&events, &mut runs, &deliveries, also, reply);
+                // User code too; what was decided stands.
+                self.actor.guard(move || drop((events, runs, deliveries)));
+            }
         }
     }
 
@@ -456,7 +461,7 @@ impl<A: EventSourced> Engine<A> {
             .options
             .snapshot_every
             .is_some_and(|every| replayed >= every.get())
-            && let Some(duty) = self.snapshot_duty()
+            && let Some(duty) = self.overdue_snapshot()
         {
             self.enqueue(
                 None,
@@ -503,13 +508,13 @@ impl<A: EventSourced> Engine<A> {
     /// refused command changes nothing and a panic enqueues nothing.
     fn persist(
         &mut self,
-        events: Vec<A::Event>,
-        runs: Vec<Outer<A::State>>,
+        events: &[A::Event],
+        runs: &mut Vec<Outer<A::State>>,
         deliveries: &[DeliveryEffect],
         also: Also,
         mut reply: Box<dyn PendingReply<A::State>>,
     ) {
-        let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(&events, deliveries, also)));
+        let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(events, deliveries, also)));
         let prepared = match prepared {
             Ok(Ok(prepared)) => prepared,
             Ok(Err(refusal)) => {
@@ -524,7 +529,9 @@ impl<A: EventSourced> Engine<A> {
         };
         let before = self.newest.number;
         let finished = catch_unwind(AssertUnwindSafe(|| {
-            let runs = self.newest.advance(&events, &prepared, runs, &mut *reply);
+            let runs = self
+                .newest
+                .advance(events, &prepared, std::mem::take(runs), &mut *reply);
             (runs, self.duties(before, also))
         }));
         let Prepared { write, deliveries } = prepared;
@@ -655,6 +662,16 @@ impl<A: EventSourced> Engine<A> {
                 round,
             }))),
         }
+    }
+
+    /// At a recovery, which needs none: a state that panics when it is written only goes without a snapshot.
+    fn overdue_snapshot(&self) -> Option<Duty> {
+        catch_unwind(AssertUnwindSafe(|| self.snapshot_duty())).unwrap_or_else(|panic| {
+            let message = format!("the state's encoding panicked: {}", panic_message(&*panic));
+            let error = SnapshotError::new("encode", message).with_id(&self.actor.id);
+            self.actor.signal(Signal::SnapshotFailed(Arc::new(error)));
+            None
+        })
     }
 
     fn enqueue(&self, write: Option<AtomicWrite>, held: Held) {

@@ -55,13 +55,11 @@ impl<A: EventSourced> Serializers<A> {
             folded.deliveries.apply(record.sequence_nr, event);
             return Ok(());
         }
-        let event = self.events.decode(id, record)?;
-        catch_unwind(AssertUnwindSafe(|| A::apply(&mut folded.state, &event))).map_err(|panic| {
-            RecoveryError::Panicked {
-                id: id.clone(),
-                sequence_nr: record.sequence_nr,
-                message: panic_message(&*panic),
-            }
+        // Reading it, and letting go of it, is user code too.
+        guarded(id, record.sequence_nr, || {
+            let event = self.events.decode(id, record)?;
+            A::apply(&mut folded.state, &event);
+            Ok(())
         })
     }
 
@@ -81,12 +79,29 @@ impl<A: EventSourced> Serializers<A> {
             }
             Some(deliverer) => {
                 for (number, delivery) in unconfirmed.iter() {
-                    deliverer.check(id, number, delivery)?;
+                    guarded(id, SequenceNr::new(number.get()), || {
+                        Ok(deliverer.check(id, number, delivery)?)
+                    })?;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// A panic of the model's is an error that names the event.
+fn guarded<T>(
+    id: &PersistenceId,
+    sequence_nr: SequenceNr,
+    user_code: impl FnOnce() -> Result<T, RecoveryError>,
+) -> Result<T, RecoveryError> {
+    catch_unwind(AssertUnwindSafe(user_code)).unwrap_or_else(|panic| {
+        Err(RecoveryError::Panicked {
+            id: id.clone(),
+            sequence_nr,
+            message: panic_message(&*panic),
+        })
+    })
 }
 
 /// What one recovery is about.
@@ -230,7 +245,14 @@ impl<A: EventSourced> Recover<A> {
                 step = recovery.next_snapshot(metadata, None);
                 continue;
             }
-            match self.serializers.states.decode(&snapshot.payload) {
+            let decoded = catch_unwind(AssertUnwindSafe(|| {
+                let decoded = self.serializers.states.decode(&snapshot.payload);
+                decoded.map_err(|error| error.to_string())
+            }));
+            let decoded = decoded.unwrap_or_else(|panic| {
+                Err(format!("the state's decoding panicked: {}", panic_message(&*panic)))
+            });
+            match decoded {
                 Ok((state, deliveries)) => {
                     let folded = Folded {
                         state,
@@ -241,8 +263,8 @@ impl<A: EventSourced> Recover<A> {
                     return Ok((recovery.with_snapshot(metadata)?, Some(folded)));
                 }
                 Err(error) => {
-                    self.ignore(metadata, error.to_string());
-                    step = recovery.next_snapshot(metadata, Some(error.to_string()));
+                    self.ignore(metadata, error.clone());
+                    step = recovery.next_snapshot(metadata, Some(error));
                 }
             }
         }

@@ -92,7 +92,7 @@ pub enum RecoveryError {
         /// How many deliveries.
         unconfirmed: usize,
     },
-    /// The model panicked: in `apply` of an event, or in `recovered` after the last one.
+    /// The model panicked: in reading or `apply` of an event, or in `recovered` after the last one.
     #[error("recovery of {id}: the model panicked at {sequence_nr}: {message}")]
     #[non_exhaustive]
     Panicked {
