@@ -60,6 +60,12 @@ enum Job {
     Reach(oneshot::Sender<()>),
 }
 
+impl Job {
+    fn has_effects(&self) -> bool {
+        matches!(self, Self::Release(held) if !held.runs.is_empty() || !held.deliveries.is_empty())
+    }
+}
+
 /// What one actor's engine, ledgers and background duties share, over all its recoveries. The persistence id stays
 /// registered until the last of them lets go.
 pub(crate) struct Actor {
@@ -101,6 +107,8 @@ impl Drop for Life {
 struct Queue {
     jobs: VecDeque<Job>,
     running: bool,
+    /// Releases among them, and the one that runs, whose closures have not run or whose deliveries are not sent.
+    effects: usize,
 }
 
 /// Jobs after which the effect task lets others run.
@@ -191,8 +199,14 @@ impl Actor {
         async move { drop(reached.await) }
     }
 
+    /// Whether closures or first deliveries of released commands are still to be seen to.
+    pub(crate) fn has_effects(&self) -> bool {
+        self.lock().effects > 0
+    }
+
     fn enqueue(self: &Arc<Self>, job: Job) {
         let mut queue = self.lock();
+        queue.effects += usize::from(job.has_effects());
         queue.jobs.push_back(job);
         if !queue.running {
             queue.running = true;
@@ -203,11 +217,14 @@ impl Actor {
     }
 
     async fn run(self: Arc<Self>) {
+        let mut had_effects = false;
         for turn in 1.. {
             let job = {
                 let mut queue = self.lock();
+                queue.effects -= usize::from(had_effects);
                 let job = queue.jobs.pop_front();
                 queue.running = job.is_some();
+                had_effects = job.as_ref().is_some_and(Job::has_effects);
                 job
             };
             match job {

@@ -364,6 +364,8 @@ impl<A: EventSourced> Engine<A> {
             && self.admission.waiting() == 0
             && self.cell.is_idle()
             && self.cell.broken().is_none()
+            // Those of `recovered`, which nobody sent, are not among the admitted.
+            && !self.actor.has_effects()
             && !self.actor.snapshot_round.load(Ordering::Acquire)
             && self
                 .actor

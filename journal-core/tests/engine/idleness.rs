@@ -240,3 +240,38 @@ async fn a_retired_engine_lets_its_successor_wait() {
     drop(looked.engine);
     successor.await.unwrap();
 }
+
+/// Owes something as soon as it has recovered, behind a closure that takes its time.
+struct Owing(std::sync::Mutex<Option<std::sync::mpsc::Receiver<()>>>);
+
+impl journal_core::EventSourced for Owing {
+    type Event = Happened;
+    type State = ();
+    fn apply((): &mut (), _: &Happened) {}
+    fn recovered(&self, (): &()) -> journal_core::Effect<Self> {
+        let gate = self.0.lock().unwrap().take();
+        let wait = move || assert!(gate.is_none_or(|gate| gate.recv().is_err()));
+        journal_core::Effect::none()
+            .then_run(|()| wait)
+            .then_deliver(Parcel::Holding(1))
+    }
+}
+
+impl journal_core::Delivers for Owing {
+    type Delivery = Parcel;
+    fn send(&self, _: journal_core::DeliveryId, _: Parcel) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_recovered_owes_is_waited_for_before_it_is_sent_too() {
+    let persistence = persistence(&Controlled::open());
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let described = persistent(Owing(std::sync::Mutex::new(Some(gate))), "a").delivers();
+    let recovered = described.recover(&persistence, described.options().admission(), || ());
+    let mut engine = recovered.await.unwrap();
+    engine.settled().await;
+    assert!(!engine.was_idle(), "it has just recovered");
+    let was_idle = engine.was_idle();
+    drop(open);
+    assert!(!was_idle, "its closure runs, and its delivery is not sent");
+}
