@@ -113,8 +113,13 @@ async fn a_snapshot_under_way_at_a_restart_is_not_used_later() {
     actor.ask(AddAll(vec![1, 2, 3])).await.unwrap();
     snapshots.fault(Call::Save, Fault::Waits);
     actor.ask(TakeSnapshot).await.unwrap();
+    // So that the end of the deletion can be told.
+    snapshots.fault(Call::Delete, Fault::Fails);
     actor.ask(Restart).await.unwrap();
     assert_eq!(actor.signal(deleted).await, 4);
+    actor
+        .signal(|signal| matches!(signal, Signal::SnapshotsNotDeleted(_)).then_some(()))
+        .await;
     snapshots.gate.add_permits(1);
     actor.ask(Add(5)).await.unwrap();
     actor.end().await.unwrap();
