@@ -8,7 +8,7 @@ use futures_util::{
     future::{BoxFuture, Either, select},
 };
 use journal_core::{
-    PersistError, RecoveryError,
+    ErrorKind, JournalError, Operation, PersistError, RecoveryError,
     adapter::{BoxedCommand, Engine, Halt, Recovered, Restart, Step},
 };
 use tokio::{sync::oneshot, task::JoinError};
@@ -378,7 +378,9 @@ fn hear<A: PersistentActor>(actor: &A) {
 /// Why work on the other runtime has no result.
 fn cut_off(error: JoinError) -> RecoveryError {
     if error.is_panic() {
-        std::panic::resume_unwind(error.into_panic());
+        // Of the journal or the store, which the next attempt may find in order; actix restarts nothing that panicked.
+        let message = format!("the journal or the snapshot store panicked ({error}); report this to its authors");
+        return JournalError::unknown(ErrorKind::Unavailable, Operation::Replay, message).into();
     }
     // Another attempt would end here at once.
     let message = "the runtime of the persistence was shut down; give it one that outlives the actors";

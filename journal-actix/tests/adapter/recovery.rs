@@ -290,3 +290,62 @@ async fn a_model_shared_by_actors_outlives_them() {
         actor.stop().await;
     }
 }
+
+/// Its first load panics.
+#[derive(Debug, Default)]
+struct PanicsOnce {
+    has_panicked: std::sync::atomic::AtomicBool,
+    inner: snapshot_store::MemorySnapshotStore,
+}
+
+#[async_trait::async_trait]
+impl journal_core::SnapshotStore for PanicsOnce {
+    async fn save(&self, snapshot: journal_core::Snapshot) -> Result<(), journal_core::SnapshotError> {
+        self.inner.save(snapshot).await
+    }
+    async fn load(
+        &self,
+        id: &journal_core::PersistenceId,
+        criteria: journal_core::SelectionCriteria,
+    ) -> Result<journal_core::Loaded, journal_core::SnapshotError> {
+        let had = self.has_panicked.swap(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(had, "the store panics");
+        self.inner.load(id, criteria).await
+    }
+    async fn list(
+        &self,
+        id: &journal_core::PersistenceId,
+        criteria: journal_core::SelectionCriteria,
+    ) -> Result<Vec<journal_core::SnapshotMetadata>, journal_core::SnapshotError> {
+        self.inner.list(id, criteria).await
+    }
+    async fn delete(
+        &self,
+        snapshot: &journal_core::SnapshotMetadata,
+    ) -> Result<(), journal_core::SnapshotError> {
+        self.inner.delete(snapshot).await
+    }
+    async fn delete_matching(
+        &self,
+        id: &journal_core::PersistenceId,
+        criteria: journal_core::SelectionCriteria,
+    ) -> Result<(), journal_core::SnapshotError> {
+        self.inner.delete_matching(id, criteria).await
+    }
+}
+
+#[actix::test]
+async fn a_store_that_panics_at_a_recovery_ends_that_recovery_and_not_the_actor() {
+    let persistence = journal_core::Persistence::builder(journal_core::MemoryJournal::new())
+        .snapshots(PanicsOnce::default())
+        .build()
+        .unwrap();
+    let (account, _hears) = account(&persistence);
+    let account = account.with(quick).spawn_instant();
+    let refused = within(account.ask(Deposit(5))).await.unwrap().unwrap_err();
+    let PersistError::RecoveryFailed(error) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(error.to_string().contains("the store panics"), "{error}");
+    assert_eq!(within(account.ask(Deposit(5))).await.unwrap().unwrap(), 5);
+}
