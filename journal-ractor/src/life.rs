@@ -19,8 +19,8 @@ pub(crate) enum Inbox<A: Model> {
     Command(BoxedCommand<A>),
     /// The engine wants to be looked at.
     Wake,
-    /// Time to see whether it is idle.
-    Look,
+    /// Time to see whether it is idle; dropped once that is seen.
+    Look(oneshot::Sender<()>),
     /// Everything before this is handled: end.
     Finish,
 }
@@ -119,6 +119,19 @@ impl<A: Model> Drop for KillOnDrop<'_, A> {
     }
 }
 
+/// Asks whether it is idle, not again before the answer: asked twice in a row, a busy one would seem so.
+async fn look<A: Model>(actor: ActorRef<Inbox<A>>, idle: Duration) {
+    loop {
+        tokio::time::sleep(idle).await;
+        let (look, looked) = oneshot::channel();
+        if actor.send_message(Inbox::Look(look)).is_err() {
+            return;
+        }
+        // Dropped is the answer.
+        drop(looked.await);
+    }
+}
+
 struct Living<A: Model> {
     slot: Arc<Slot<A>>,
 }
@@ -180,7 +193,7 @@ impl<A: Model> Living<A> {
                 state.engine = Some(engine);
                 state.alive.send_replace(true);
                 if let Some(idle) = slot.persistent.options().idle_limit() {
-                    state.looks = Some(Looks(looks.send_interval(idle, || Inbox::Look)));
+                    state.looks = Some(Looks(tokio::spawn(look(looks, idle))));
                 }
                 if let Some(caller) = caller {
                     drop(caller.send(Ok(())));
@@ -207,7 +220,7 @@ impl<A: Model> Living<A> {
         match message {
             Inbox::Command(command) => engine.push(command),
             Inbox::Wake => {}
-            Inbox::Look => {
+            Inbox::Look(_looked) => {
                 if engine.was_idle() && self.slot.passivate(myself.get_id(), || engine.retire()) {
                     myself.stop(None);
                 }

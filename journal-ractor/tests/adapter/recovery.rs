@@ -39,3 +39,20 @@ async fn dropping_the_future_of_spawn_ends_the_actor() {
     journal.claims.open();
     description.spawn(&persistence).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_was_busy_for_long_is_not_idle_right_afterwards() {
+    use std::time::Duration;
+    let journal = journal();
+    let persistence = persistence(&journal);
+    let description = account("a").0.strict().passivate_after(Duration::from_secs(1));
+    let actor = description.spawn(&persistence).await.unwrap();
+    journal.appends.close();
+    let busy = actor.clone();
+    let answer = tokio::spawn(async move { busy.ask(Deposit(1)).await });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    journal.appends.open();
+    answer.await.unwrap().unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(persistence.is_live(&"a".parse().unwrap()));
+}
