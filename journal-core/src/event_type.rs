@@ -7,7 +7,7 @@ use crate::{
     CodecError, CodecId, DeliveryId, EncodedEvent, ErrorKind, JournalError, Manifest, Operation,
     PersistenceId, Record, SequenceNr, SharedCodec, Tag, Timestamp, Upcasters,
     deliveries::Recorded,
-    schema::{Schema, SchemaError, guarded},
+    schema::{Schema, SchemaError},
 };
 
 /// An event type of an application. `#[derive(Event)]` implements it.
@@ -137,7 +137,7 @@ impl<E: Event> EventSerializer<E> {
     ) -> Result<E, SchemaError> {
         let manifest = manifest.as_str();
         match self.upcasters.find(manifest, version) {
-            Some(upcast) => Ok(guarded(|| upcast(codec, payload))?),
+            Some(upcast) => Ok(upcast(codec, payload)?),
             None => self.schema.decode(manifest, version, codec, payload),
         }
     }

@@ -1,16 +1,12 @@
 //! A type as it is stored: its codec, manifest and version. Events and states share these rules.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::de::DeserializeOwned;
 
 use crate::{
     CodecError, CodecId, SharedCodec,
     codec::{compiled_in_tolerates_changes, decode_compiled_in},
-    command::panic_message,
 };
 
 #[derive(Debug)]
@@ -80,10 +76,10 @@ impl<T: DeserializeOwned + 'static> Schema<T> {
         }
         if codec == self.codec.id() {
             self.check_older(version, self.codec.tolerates_changes())?;
-            return Ok(guarded(|| self.codec.decode(payload))?);
+            return Ok(self.codec.decode(payload)?);
         }
         self.check_older(version, compiled_in_tolerates_changes(codec).unwrap_or(true))?;
-        Ok(guarded(|| decode_compiled_in(codec, payload))?)
+        Ok(decode_compiled_in(codec, payload)?)
     }
 
     fn check_older(&self, version: u32, tolerant: bool) -> Result<(), SchemaError> {
@@ -96,16 +92,6 @@ impl<T: DeserializeOwned + 'static> Schema<T> {
             known: self.version,
         })
     }
-}
-
-/// Decoding runs code of the application, on bytes that it may not expect: a panic is one more way to fail.
-pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, CodecError>) -> Result<T, CodecError> {
-    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
-        Err(CodecError::decode::<T>(format!(
-            "decoding it panicked: {}",
-            panic_message(&*panic)
-        )))
-    })
 }
 
 /// Why a stored payload does not become the type asked for.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use journal_core::{
-    AtomicWrite, ErrorKind, Event, EventSourced, Incarnation, Journal, Operation, Persistence, RecoveryError,
+    AtomicWrite, ErrorKind, EventSourced, Incarnation, Journal, Operation, Persistence, RecoveryError,
     SequenceNr, Signal, SkippedSnapshot, WriterId, adapter::Halt, persistent,
 };
 use serde::{Deserialize, Serialize};
@@ -445,67 +445,6 @@ async fn what_does_not_fit_together_is_refused_before_anything_is_taken() {
     assert!(matches!(refused, RecoveryError::InvalidId(_)), "{refused}");
     assert_eq!(*journal.claims.lock().unwrap(), 0);
     Mini::spawn(&persistence, "a").await.unwrap();
-}
-
-/// Deserializing any of it panics.
-#[derive(Default, Serialize)]
-struct Brittle;
-
-impl<'de> Deserialize<'de> for Brittle {
-    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        panic!("deserialize panics")
-    }
-}
-
-impl Event for Brittle {
-    const MANIFEST: &'static str = Happened::MANIFEST;
-    const VERSION: u32 = Happened::VERSION;
-}
-
-struct BrittleEvents;
-
-impl EventSourced for BrittleEvents {
-    type Event = Brittle;
-    type State = ();
-    fn apply((): &mut (), _: &Brittle) {}
-}
-
-struct BrittleState;
-
-impl EventSourced for BrittleState {
-    type Event = Happened;
-    type State = Brittle;
-    const STATE_VERSION: u32 = 1;
-    fn apply(_: &mut Brittle, _: &Happened) {}
-}
-
-#[tokio::test]
-async fn a_panic_while_decoding_is_a_value_that_cannot_be_decoded() {
-    let (journal, snapshots) = (Controlled::open(), Snapshots::new());
-    let persistence = with_snapshots(&journal, &snapshots);
-    five_events(&persistence, &[3]).await;
-    let events = persistent(BrittleEvents, "a");
-    let failed = events
-        .recover(&persistence, events.options().admission(), || ())
-        .await;
-    let failed = failed.err().unwrap();
-    assert!(
-        matches!(&failed, RecoveryError::Journal(error) if error.kind() == ErrorKind::Undecodable),
-        "{failed}"
-    );
-    let sources = std::iter::successors(Some(&failed as &dyn std::error::Error), |error| error.source());
-    assert!(
-        sources
-            .into_iter()
-            .any(|error| error.to_string().contains("deserialize panics"))
-    );
-    gone(&persistence, "a").await;
-    // A snapshot that panics is unreadable, and gives way to the events.
-    let state = persistent(BrittleState, "a");
-    state
-        .recover(&persistence, state.options().admission(), || ())
-        .await
-        .unwrap();
 }
 
 /// Another version of the model: its state has a field more.
