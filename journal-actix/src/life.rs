@@ -379,7 +379,8 @@ fn hear<A: PersistentActor>(actor: &A) {
 fn cut_off(error: JoinError) -> RecoveryError {
     if error.is_panic() {
         // Of the journal or the store, which the next attempt may find in order; actix restarts nothing that panicked.
-        let message = format!("the journal or the snapshot store panicked ({error}); report this to its authors");
+        let message =
+            format!("the journal or the snapshot store panicked ({error}); report this to its authors");
         return JournalError::unknown(ErrorKind::Unavailable, Operation::Replay, message).into();
     }
     // Another attempt would end here at once.

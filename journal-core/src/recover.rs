@@ -250,7 +250,10 @@ impl<A: EventSourced> Recover<A> {
                 decoded.map_err(|error| error.to_string())
             }));
             let decoded = decoded.unwrap_or_else(|panic| {
-                Err(format!("the state's decoding panicked: {}", panic_message(&*panic)))
+                Err(format!(
+                    "the state's decoding panicked: {}",
+                    panic_message(&*panic)
+                ))
             });
             match decoded {
                 Ok((state, deliveries)) => {

@@ -8,6 +8,7 @@ use journal_core::{
 };
 use ractor::{ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr};
 use tokio::{
+    runtime::Handle,
     sync::{oneshot, watch},
     task::JoinHandle,
 };
@@ -193,7 +194,7 @@ impl<A: Model> Living<A> {
                 state.engine = Some(engine);
                 state.alive.send_replace(true);
                 if let Some(idle) = slot.persistent.options().idle_limit() {
-                    state.looks = Some(Looks(tokio::spawn(look(looks, idle))));
+                    state.looks = Some(Looks(Handle::current().spawn(look(looks, idle))));
                 }
                 if let Some(caller) = caller {
                     drop(caller.send(Ok(())));
