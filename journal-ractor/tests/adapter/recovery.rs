@@ -1,5 +1,6 @@
 use journal_core::{MemoryJournal, Persistence, RecoveryError};
 use journal_ractor::{SpawnError, SpawnPersistent};
+use tokio::runtime::Handle;
 
 use crate::common::*;
 
@@ -49,7 +50,7 @@ async fn an_actor_that_was_busy_for_long_is_not_idle_right_afterwards() {
     let actor = description.spawn(&persistence).await.unwrap();
     journal.appends.close();
     let busy = actor.clone();
-    let answer = tokio::spawn(async move { busy.ask(Deposit(1)).await });
+    let answer = Handle::current().spawn(async move { busy.ask(Deposit(1)).await });
     tokio::time::sleep(Duration::from_secs(10)).await;
     journal.appends.open();
     answer.await.unwrap().unwrap().unwrap();
