@@ -20,7 +20,10 @@ use journal_core::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use snapshot_store::MemorySnapshotStore;
-use tokio::sync::{Mutex, oneshot};
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex, oneshot},
+};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 static EVENT_READ: AtomicBool = AtomicBool::new(false);
@@ -150,7 +153,9 @@ async fn an_event_whose_deserialization_panics_fails_the_recovery() {
     three_events(&described, &on, false).await;
     EVENT_READ.store(true, Ordering::SeqCst);
     let (again, with) = (persistent(Model, "a"), on.clone());
-    let recovered = tokio::spawn(async move { recover(&again, &with).await.err() }).await;
+    let recovered = Handle::current()
+        .spawn(async move { recover(&again, &with).await.err() })
+        .await;
     EVENT_READ.store(false, Ordering::SeqCst);
     let error = recovered.expect("the panic is caught").unwrap();
     let RecoveryError::Panicked { sequence_nr, .. } = error else {
@@ -167,7 +172,8 @@ async fn a_snapshot_whose_deserialization_panics_gives_way_to_the_events() {
     three_events(&described, &on, true).await;
     STATE_READ.store(true, Ordering::SeqCst);
     let (again, with) = (persistent(Model, "a"), on.clone());
-    let recovered = tokio::spawn(async move { recover(&again, &with).await.map(|engine| engine.state().0) });
+    let recovered =
+        Handle::current().spawn(async move { recover(&again, &with).await.map(|engine| engine.state().0) });
     let recovered = recovered.await;
     STATE_READ.store(false, Ordering::SeqCst);
     assert_eq!(recovered.expect("the panic is caught").unwrap(), 3);
@@ -180,7 +186,8 @@ async fn a_snapshot_due_at_recovery_that_cannot_be_written_keeps_nobody_from_rec
     three_events(&persistent(Model, "a"), &on, false).await;
     STATE_WRITTEN.store(true, Ordering::SeqCst);
     let again = persistent(Model, "a").snapshot_every(NonZeroU64::MIN.get());
-    let recovered = tokio::spawn(async move { recover(&again, &on).await.map(|engine| engine.state().0) });
+    let recovered =
+        Handle::current().spawn(async move { recover(&again, &on).await.map(|engine| engine.state().0) });
     let recovered = recovered.await;
     STATE_WRITTEN.store(false, Ordering::SeqCst);
     assert_eq!(recovered.expect("the panic is caught").unwrap(), 3);
@@ -190,7 +197,7 @@ async fn a_snapshot_due_at_recovery_that_cannot_be_written_keeps_nobody_from_rec
 async fn an_event_whose_drop_panics_takes_nothing_along() {
     let _one = ONE_AT_A_TIME.lock().await;
     let on = store();
-    let answered = tokio::spawn(async move {
+    let answered = Handle::current().spawn(async move {
         let mut engine = recover(&persistent(Model, "a"), &on).await.unwrap();
         EVENT_DROPPED.store(true, Ordering::SeqCst);
         let first = ask(&mut engine, Add).await;
