@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::{ActorContext, ActorFutureExt, AsyncContext, Context, Running, WeakAddr, WrapFuture};
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Either, select},
-};
+use futures_util::{FutureExt, future::BoxFuture};
 use journal_core::{
     ErrorKind, JournalError, Operation, PersistError, RecoveryError,
     adapter::{BoxedCommand, Engine, Halt, Recovered, Restart, Step},
@@ -198,11 +195,8 @@ fn recover<A: PersistentActor>(actor: &mut A, context: &mut Context<A>) {
                 Engine::recover(&id, options, &persistence, admission, Ears { hears, wake }).await;
             recovered.map(|engine| (engine, turn))
         });
-        let stop = std::pin::pin!(shared.stop_wanted());
-        match select(recovery, stop).await {
-            Either::Left((recovered, _)) => Some(recovered.unwrap_or_else(|error| Err(cut_off(error)))),
-            Either::Right(_) => None,
-        }
+        let recovered = shared.unless_stopped(recovery).await;
+        recovered.map(|recovered| recovered.unwrap_or_else(|error| Err(cut_off(error))))
     };
     context.wait(recovery.into_actor(actor).map(|recovered, actor, context| {
         hear(actor);
@@ -268,13 +262,7 @@ fn recover_in_place<A: PersistentActor>(
     let recovery = OffThread::spawn(persistence.runtime(), recovered);
     durable.is_paused = true;
     let shared = durable.shared.clone();
-    let recovery = async move {
-        let stop = std::pin::pin!(shared.stop_wanted());
-        match select(recovery, stop).await {
-            Either::Left((recovered, _)) => Some(recovered),
-            Either::Right(_) => None,
-        }
-    };
+    let recovery = async move { shared.unless_stopped(recovery).await };
     context.wait(recovery.into_actor(actor).map(|recovered, actor, context| {
         let durable = actor.durable_mut();
         durable.is_paused = false;

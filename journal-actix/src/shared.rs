@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use futures_util::future::{Either, select};
 use journal_core::RecoveryError;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
@@ -100,8 +101,16 @@ impl Shared {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Returns once somebody wants the end.
-    pub(crate) async fn stop_wanted(&self) {
+    /// `None`: somebody wants the end, and the work is dropped.
+    pub(crate) async fn unless_stopped<T>(&self, work: impl Future<Output = T> + Unpin) -> Option<T> {
+        let stop = std::pin::pin!(self.stop_wanted());
+        match select(work, stop).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => None,
+        }
+    }
+
+    async fn stop_wanted(&self) {
         while !self.stop_is_wanted() {
             self.stop_wanted.notified().await;
         }
