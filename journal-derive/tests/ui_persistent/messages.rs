@@ -47,7 +47,7 @@ impl journal_core::Handles<Handled> for Account {
         _: &(),
         _: Handled,
     ) -> journal_core::Effect<Self, Result<(), journal_core::PersistError>> {
-        todo!()
+        journal_core::Effects::none(self).then_reply(|()| Ok(()))
     }
 }
 
